@@ -1,1 +1,81 @@
-"""labkit."""
+"""labkit: measure what makes a GPU fast, on one or without one. Do not guess, measure.
+
+    import labkit
+    copy = labkit.kernel(source)                       # CUDA C; runs on a GPU, or in the emulator
+    copy(grid, block, (a, b, n))
+    copy.count(grid, block, (a, b, n))                 # sectors, bank conflicts, by source line
+
+    @labkit.experiment(stride=[1, 2, 4, 8])
+    def strided(stride): return labkit.Work(run, bytes=…)
+    strided.panel()                                    # sliders over real measurements
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .errors import LabError
+
+if TYPE_CHECKING:
+    from .claims import claim
+    from .device import device, use
+    from .doctor import doctor
+    from .exercise import check
+    from .experiment import Work, experiment
+    from .kernel import kernel
+    from .marks import mark
+    from .panel import predict
+    from .timing import benchmark, compare
+
+    xp: Any
+
+# name → module that holds it; imported when first used, so that `import labkit` stays instant.
+_ROOMS = {
+    "benchmark": "timing",
+    "check": "exercise",
+    "claim": "claims",
+    "compare": "timing",
+    "device": "device",
+    "doctor": "doctor",
+    "experiment": "experiment",
+    "kernel": "kernel",
+    "mark": "marks",
+    "predict": "panel",
+    "use": "device",
+    "Work": "experiment",
+}
+
+__all__ = [
+    "LabError",
+    "Work",
+    "benchmark",
+    "check",
+    "claim",
+    "compare",
+    "device",
+    "doctor",
+    "experiment",
+    "kernel",
+    "mark",
+    "predict",
+    "use",
+    "xp",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "xp":
+        from .device import array_module
+
+        value: Any = array_module()
+    elif name in _ROOMS:
+        value = getattr(importlib.import_module(f".{_ROOMS[name]}", __name__), name)
+    else:
+        raise AttributeError(f"module 'labkit' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

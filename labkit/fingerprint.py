@@ -1,0 +1,110 @@
+"""Fingerprint: a hash of exactly the code a measurement was made with, the same on every Python version."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import inspect
+import io
+import textwrap
+import tokenize
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
+from typing import Any
+
+from .errors import LabError
+from .kernel import Kernel
+
+_PLAIN = (int, float, complex, str, bytes, bool, type(None))
+_SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER}
+# Python 3.12 splits an f-string into many tokens, 3.11 keeps it whole: the span is taken as text.
+_FSTRING = (getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "FSTRING_END", -1))
+
+
+def fingerprint(function: Callable[..., Any], grid: Mapping[str, tuple[Any, ...]] | None = None) -> str:
+    """A 16-digit hash of a function's source, without comments and blank space, and of what it refers to.
+
+    What counts: plain values, kernels (their fingerprints), lists and dictionaries of these, and functions
+    defined beside it (by their own source). Arrays count by dtype and shape, library objects by name.
+    `grid` adds the names of the settings. Raises LabError if the source cannot be read.
+    """
+    parts = [*_parts(function, set()), repr(sorted(grid or {}))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _parts(function: Any, seen: set[int]) -> Iterator[str]:
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    source = _source(function)
+    yield canonical(source)
+    names = _names(source)
+    closure = inspect.getclosurevars(function)
+    scope = {**function.__globals__, **closure.nonlocals}
+    for name in sorted(names & set(scope)):
+        if not hasattr(builtins, name):
+            yield from _value(name, scope[name], function.__module__, seen)
+
+
+def _value(name: str, value: Any, module: str, seen: set[int]) -> Iterator[str]:
+    value = inspect.unwrap(value) if callable(value) else value
+    if isinstance(value, Kernel):
+        yield f"{name}={value.fingerprint}"
+    elif isinstance(value, _PLAIN):
+        yield f"{name}={value!r}"
+    elif isinstance(value, FunctionType) and value.__module__ == module:
+        yield from _parts(value, seen)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _value(f"{name}[{index}]", item, module, seen)
+    elif isinstance(value, dict):
+        for key in sorted(value, key=str):
+            yield from _value(f"{name}[{key!r}]", value[key], module, seen)
+    elif hasattr(value, "dtype") and hasattr(value, "shape"):
+        yield f"{name}: {value.dtype} {tuple(value.shape)}".replace("torch.", "")
+
+
+def _source(function: Any) -> str:
+    try:
+        return textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError) as error:
+        raise LabError(
+            f"the source of {getattr(function, '__name__', function)!r}",
+            f"Python cannot show it ({error})",
+            "define it in a notebook cell or a file",
+        ) from error
+
+
+def _names(source: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+
+
+def canonical(source: str) -> str:
+    """Python source reduced to its tokens: no comments, no blank space but what separates and indents."""
+    lines = source.splitlines(keepends=True)
+    words: list[str] = []
+    depth, start = 0, (0, 0)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == _FSTRING[0]:
+            start = start if depth else token.start
+            depth += 1
+        elif token.type == _FSTRING[1]:
+            depth -= 1
+            if not depth:
+                words.append(_span(lines, start, token.end))
+        elif not depth and token.type not in _SKIPPED:
+            words.append(_word(token))
+    return " ".join(words)
+
+
+def _word(token: tokenize.TokenInfo) -> str:
+    names = {tokenize.INDENT: "<in>", tokenize.DEDENT: "<out>", tokenize.NEWLINE: "<line>"}
+    return names.get(token.type, token.string)
+
+
+def _span(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
+    if start[0] == end[0]:
+        return lines[start[0] - 1][start[1] : end[1]]
+    first, last = lines[start[0] - 1][start[1] :], lines[end[0] - 1][: end[1]]
+    return first + "".join(lines[start[0] : end[0] - 1]) + last

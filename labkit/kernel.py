@@ -1,0 +1,235 @@
+"""Kernel: one CUDA C source, two engines: CuPy on a GPU, the emulator without one or when counting."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import arguments
+from .device import Device, array_module, cupy, current_stream, device, is_live
+from .emulator import Buffer, Compiled, Counts, Resources, compile_kernel, launch
+from .errors import LabError
+from .occupancy import Occupancy, occupancy
+
+Dim = int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One counted launch: what `model.predict` needs to know of it."""
+
+    kernel: Kernel
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    counts: Counts
+
+
+@dataclass
+class Counting:
+    """While active, kernels are counted on a sample of their blocks instead of being run."""
+
+    budget: int
+    launches: list[Launch] = field(default_factory=list)
+
+
+_counting: contextvars.ContextVar[Counting | None] = contextvars.ContextVar("labkit_counting", default=None)
+
+
+@contextmanager
+def counting(budget: int) -> Iterator[Counting]:
+    """Count the launches of this block, each within `budget` thread-instructions, leaving arrays untouched."""
+    log = Counting(budget)
+    token = _counting.set(log)
+    try:
+        yield log
+    finally:
+        _counting.reset(token)
+
+
+def kernel(source: str | Path, name: str | None = None, defines: Mapping[str, object] | None = None) -> Kernel:
+    """A kernel from CUDA C, or from the path of a .cu file.
+
+    source:  CUDA C, or a path ending in ".cu".
+    name:    the kernel's name; may be left out when the source has one `__global__` function.
+             For a template, an instance: "copy<float, 4>".
+    defines: preprocessor names and their values, as by `-DNAME=VALUE`.
+
+    Returns a Kernel, called as `k(grid, block, args, shared=0)`. Raises LabError with the compiler's
+    message and the reader's own line if it does not compile.
+
+    >>> twice = kernel('extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }')
+    >>> x = xp.arange(32, dtype="float32"); twice(1, 32, (x,))
+    """
+    text = str(source)
+    if text.endswith(".cu") and "\n" not in text:
+        text = _read(Path(text))
+    return Kernel(text, name, tuple(sorted((defines or {}).items())))
+
+
+def _read(path: Path) -> str:
+    shipped = Path(__file__).parent / "cuda" / path
+    for candidate in (path, shipped):
+        if candidate.is_file():
+            return candidate.read_text()
+    raise LabError(f"read the kernel file {path}", f"neither it nor {shipped} is there", "check the path")
+
+
+class Kernel:
+    """A compiled CUDA C kernel. Build it with `labkit.kernel`."""
+
+    def __init__(self, source: str, name: str | None, defines: tuple[tuple[str, object], ...]) -> None:
+        self.source, self.defines = source, dict(defines)
+        self._asked_name = name
+        compiled = self._compiled(device().arch)
+        self.name = name or compiled.name
+        self._types = arguments.declared_types(source, self.name)
+
+    def _compiled(self, arch: str) -> Compiled:
+        return compile_kernel(self.source, self._asked_name, tuple(sorted(self.defines.items())), arch)
+
+    @property
+    def ptx(self) -> str:
+        """The PTX that NVRTC made of it, for the current device's architecture."""
+        return self._compiled(device().arch).ptx
+
+    @property
+    def resources(self) -> Resources:
+        """Registers per thread, shared and local bytes, spills: from the driver on a GPU, else from ptxas."""
+        return self.resources_for(device())
+
+    def resources_for(self, target: Device) -> Resources:
+        """Resources when built for another GPU's architecture."""
+        compiled = self._compiled(target.arch).resources
+        if not is_live() or target.arch != device().arch:
+            return compiled
+        function = self._function
+        return Resources(
+            registers=function.num_regs,
+            shared_bytes=function.shared_size_bytes,
+            local_bytes=function.local_size_bytes,
+            spill_bytes=compiled.spill_bytes,
+        )
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of the source with comments and blank space dropped, of the name and of the defines."""
+        parts = [arguments.without_comments(self.source), str(self._asked_name), repr(sorted(self.defines.items()))]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    def occupancy(self, block: Dim, shared: int = 0) -> Occupancy:
+        """Blocks and warps resident per SM of the current device, for `block` threads and dynamic `shared` bytes."""
+        x, y, z = _dim3(block, "block")
+        own = self.resources
+        return occupancy(device(), own.registers, own.shared_bytes + shared, x * y * z)
+
+    def __call__(self, grid: Dim, block: Dim, args: Sequence[Any], shared: int = 0) -> None:
+        """Launch it, as `cupy.RawKernel` does.
+
+        grid, block: an int or up to three; shared: bytes of dynamic shared memory per block.
+        args: one per parameter. Arrays (NumPy, CuPy, torch; contiguous) for pointers; Python numbers are
+        converted to the parameter's type, NumPy scalars must have its width. On a GPU, host arrays are copied
+        there and back. Raises LabError before the launch for anything that does not fit.
+        """
+        blocks, threads = self._check_launch(grid, block, shared)
+        log = _counting.get()
+        if log is not None:
+            counts = self._emulate(blocks, threads, args, shared, budget=log.budget, keep=False, sanitize=False)
+            log.launches.append(Launch(self, blocks, threads, shared, counts))
+        elif is_live():
+            self._launch_on_gpu(blocks, threads, args, shared)
+        else:
+            self._emulate(blocks, threads, args, shared, count=False)
+
+    def count(self, grid: Dim, block: Dim, args: Sequence[Any], shared: int = 0, budget: int = 400_000_000) -> Counts:
+        """What a launch does to memory, counted by the emulator; the arrays are left as they are.
+
+        A launch of more than `budget` thread-instructions is counted on a sample of its blocks and scaled;
+        the Counts then say so. Arguments as in the call; arrays of a GPU are copied to the host first.
+        """
+        blocks, threads = self._check_launch(grid, block, shared)
+        return self._emulate(blocks, threads, args, shared, budget=budget, keep=False)
+
+    def run_emulated(self, grid: Dim, block: Dim, args: Sequence[Any], shared: int = 0) -> Counts:
+        """Run in the emulator, on any machine, with every check of memory on; host arrays are written."""
+        blocks, threads = self._check_launch(grid, block, shared)
+        return self._emulate(blocks, threads, args, shared)
+
+    def _emulate(
+        self, grid: tuple[int, int, int], block: tuple[int, int, int], args: Sequence[Any], shared: int, **how: Any
+    ) -> Counts:
+        compiled = self._compiled(device().arch)
+        bound = arguments.bind(self.name, compiled.entry.params, self._types, args)
+        return launch(compiled, grid, block, [_to_emulator(b) for b in bound], shared, **how)
+
+    def _launch_on_gpu(
+        self, grid: tuple[int, int, int], block: tuple[int, int, int], args: Sequence[Any], shared: int
+    ) -> None:
+        cp = array_module()
+        bound = arguments.bind(self.name, self._compiled(device().arch).entry.params, self._types, args)
+        with current_stream():
+            placed = [arguments.on_gpu(cp, b) for b in bound]
+            self._function(grid, block, tuple(value for value, _ in placed), shared_mem=shared)
+            for value, host in placed:
+                if host is not None:
+                    host[...] = value.get()
+
+    @functools.cached_property
+    def _function(self) -> Any:
+        cp = cupy()
+        if cp is None:
+            raise LabError(f"launch `{self.name}` on a GPU", "CuPy sees no GPU", "python -m labkit doctor says why")
+        options = ("--std=c++17", *(f"-D{key}={value}" for key, value in self.defines.items()))
+        named = self._asked_name if self._asked_name and "<" in self._asked_name else None
+        module = cp.RawModule(code=self.source, options=options, name_expressions=[named] if named else None)
+        function = module.get_function(named or self._compiled(device().arch).name)
+        if device().limits.shared_per_block > 48 * 1024:
+            room = device().limits.shared_per_block - function.shared_size_bytes
+            function.max_dynamic_shared_size_bytes = max(room, 0)
+        return function
+
+    def _check_launch(self, grid: Dim, block: Dim, shared: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        asked = f"launch `{self.name}` with grid {grid}, block {block}, shared {shared}"
+        blocks, threads = _dim3(grid, "grid", asked), _dim3(block, "block", asked)
+        total = threads[0] * threads[1] * threads[2]
+        if total > 1024 or threads[2] > 64:
+            raise LabError(asked, f"{total:,} threads in a block; 1,024 is the most", "a block of 1,024 or less")
+        if blocks[1] > 65535 or blocks[2] > 65535 or blocks[0] >= 1 << 31:
+            raise LabError(asked, "a grid holds at most 2³¹−1 × 65,535 × 65,535 blocks", "put the long side in x")
+        most = device().limits.shared_per_block
+        needed = self._compiled(device().arch).resources.shared_bytes + shared
+        if shared < 0 or needed > most:
+            raise LabError(
+                asked, f"{needed:,} B of shared memory; {device().name} gives a block {most:,} B", "a smaller tile"
+            )
+        return blocks, threads
+
+    def __repr__(self) -> str:
+        own = self.resources
+        return f"<Kernel {self.name}: {own.registers} registers, {own.shared_bytes:,} B shared>"
+
+
+def _to_emulator(bound: arguments.Bound) -> Buffer | bytes:
+    if bound.array is None:
+        return bound.scalar
+    root, offset, size = arguments.host_buffer(bound.array)
+    return Buffer(root, offset, size, bound.name)
+
+
+def _dim3(value: Dim, what: str, asked: str | None = None) -> tuple[int, int, int]:
+    sizes = tuple(value) if isinstance(value, Sequence) else (value,)
+    try:
+        numbers = [int(size) for size in sizes]
+        fits = 1 <= len(numbers) <= 3 and all(n > 0 and n == size for n, size in zip(numbers, sizes, strict=True))
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise LabError(asked or f"{what} {value}", f"the {what} is {value!r}", "one to three whole numbers above zero")
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,180 @@
+"""Measurement: what one run of an experiment cost, and where the number comes from."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from .device import Device
+from .emulator import Counts
+from .errors import LabError
+from .roofline import Ceiling, ceiling
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One point of an experiment.
+
+    seconds:  median time of one run. spread: half width of the median's 95 % interval ÷ median.
+    bytes, flops: what the work had to move and do. source: "live", "recorded" or "modelled".
+    counts:   the traffic of one run from the emulator, where it has kernels.
+    """
+
+    experiment: str
+    settings: dict[str, Any]
+    seconds: float
+    spread: float
+    bytes: float
+    flops: float
+    source: str
+    device: Device
+    date: str = ""
+    counts: Counts | None = None
+    checked: bool = False
+    launch_bound: bool = False
+    throttled: bool = False
+    clock_hz: float | None = None
+
+    @property
+    def bandwidth(self) -> float:
+        """Useful bytes per second: what the work had to move ÷ time."""
+        return self.bytes / self.seconds
+
+    @property
+    def bandwidth_gbs(self) -> float:
+        """Useful GB/s (10⁹ bytes)."""
+        return self.bandwidth / 1e9
+
+    @property
+    def tflops(self) -> float:
+        """TFLOP/s."""
+        return self.flops / self.seconds / 1e12
+
+    @property
+    def ceiling(self) -> Ceiling:
+        """The device's ceiling that this work meets first."""
+        return ceiling(self.device, self.bytes, self.flops)
+
+    @property
+    def share(self) -> float:
+        """Achieved ÷ that ceiling."""
+        own = self.ceiling
+        return own.share(self.bandwidth if own.unit == "GB/s" else self.tflops * 1e12)
+
+    @property
+    def origin(self) -> str:
+        """Where the number comes from: "recorded, NVIDIA H200, 2026-12-01", "modelled for NVIDIA H200"."""
+        if self.source == "modelled":
+            return f"modelled for {self.device.name}"
+        return ", ".join(part for part in (self.source, self.device.name, self.date) if part)
+
+    def facts(self) -> str:
+        """One line, always in this order: speed with spread, share of the ceiling, traffic, source."""
+        return " · ".join([self._speed(), *self._share(), *self._traffic(), *self._warnings(), self.origin])
+
+    def _speed(self) -> str:
+        if self.bytes and self.ceiling.unit == "GB/s":
+            text = f"{self.bandwidth_gbs:,.0f} GB/s"
+        elif self.flops:
+            text = f"{self.tflops:,.1f} TFLOP/s"
+        else:
+            text = duration(self.seconds)
+        return text if self.source == "modelled" else f"{text} ± {100 * self.spread:.1f} %"
+
+    def _share(self) -> list[str]:
+        if not (self.bytes or self.flops) or not self.ceiling.value:
+            return []
+        return [f"{100 * self.share:.0f} % of {self.ceiling.name}"]
+
+    def _traffic(self) -> list[str]:
+        if self.counts is None or not self.counts.global_load_requests:
+            return []
+        return [f"{self.counts.load_sectors_per_request:.1f} sectors per request"]
+
+    def _warnings(self) -> list[str]:
+        flags = {"launch-bound": self.launch_bound, "throttled": self.throttled}
+        return [name for name, raised in flags.items() if raised]
+
+    def to_row(self) -> dict[str, Any]:
+        """The row of a recording; plain JSON types."""
+        row = {key: getattr(self, key) for key in _ROW}
+        row["counts"] = self.counts.to_dict() if self.counts is not None else None
+        return row
+
+    @classmethod
+    def from_row(cls, experiment: str, device: Device, row: dict[str, Any]) -> Measurement:
+        """The measurement in a recording's row. Raises LabError if the row is damaged."""
+        try:
+            counts = Counts.from_dict(row["counts"]) if row.get("counts") else None
+            return cls(experiment, source="recorded", device=device, counts=counts, **{key: row[key] for key in _ROW})
+        except (KeyError, TypeError, ValueError) as error:
+            raise LabError(f"read a recorded row of `{experiment}`", repr(error), "restore or re-record the file") from error
+
+    def __str__(self) -> str:
+        chosen = ", ".join(f"{key}={value}" for key, value in self.settings.items())
+        return f"{self.experiment}({chosen}): {self.facts()}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<div class='labkit-facts'>{html.escape(str(self))}</div>"
+
+
+_ROW = (
+    "settings",
+    "seconds",
+    "spread",
+    "bytes",
+    "flops",
+    "date",
+    "checked",
+    "launch_bound",
+    "throttled",
+    "clock_hz",
+)
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it: "12.3 µs"."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The measurements of a grid, and the settings that could not be measured with the reason."""
+
+    measurements: tuple[Measurement, ...]
+    failed: tuple[tuple[dict[str, Any], LabError], ...] = field(default=())
+
+    def __iter__(self) -> Iterator[Measurement]:
+        return iter(self.measurements)
+
+    def __len__(self) -> int:
+        return len(self.measurements)
+
+    def __getitem__(self, index: int) -> Measurement:
+        return self.measurements[index]
+
+    @property
+    def best(self) -> Measurement:
+        """The fastest point. Raises LabError if nothing was measured."""
+        if not self.measurements:
+            raise LabError("the best of a sweep", "nothing was measured", str(self.failed[0][1]) if self.failed else "sweep")
+        return min(self.measurements, key=lambda m: m.seconds)
+
+    def _repr_html_(self) -> str:
+        if not self.measurements:
+            return "<p>nothing was measured</p>"
+        heads = "".join(f"<th>{html.escape(key)}</th>" for key in self.measurements[0].settings)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(str(v))}</td>" for v in m.settings.values())
+            + f"<td style='text-align:left'>{html.escape(m.facts())}</td></tr>"
+            for m in self.measurements
+        )
+        left = "".join(f"<li>{html.escape(f'{full}: {error.found}')}</li>" for full, error in self.failed)
+        return f"<table><tr>{heads}<th>measured</th></tr>{rows}</table>" + (f"<ul>{left}</ul>" if left else "")

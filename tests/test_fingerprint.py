@@ -1,0 +1,60 @@
+"""A fingerprint changes with the code and with nothing else."""
+
+import numpy as np
+import pytest
+
+import labkit
+from labkit.fingerprint import canonical, fingerprint
+
+pytestmark = pytest.mark.compiler
+COPY = 'extern "C" __global__ void k(float* a) { a[threadIdx.x] *= 2; }'
+
+
+def made(body, **names):
+    import linecache
+
+    name = f"<test {hash(body)}>"
+    linecache.cache[name] = (len(body), None, body.splitlines(keepends=True), name)
+    space = {"__name__": "cells", **names}
+    exec(compile(body, name, "exec"), space)
+    return space
+
+
+def mark(body, **names):
+    return fingerprint(made(body, **names)["f"])
+
+
+BODY = "def f(x):\n    y = g(x) + N\n    return f'{x!r} {y:>{N}}'\ndef g(x):\n    return x\n"
+
+
+def test_comments_and_blank_space_do_not_count():
+    noisy = BODY.replace("    y", "    # why\n\n    y").replace("x):\n    return x", "x):  # no\n    return  x")
+    assert mark(BODY, N=3) == mark(noisy, N=3)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        (BODY.replace("+ N", "- N"), {"N": 3}),
+        (BODY, {"N": 4}),
+        (BODY.replace("return x\n", "return -x\n"), {"N": 3}),
+        (BODY.replace("{y:>", "{y:<"), {"N": 3}),
+    ],
+)
+def test_code_values_and_called_functions_count(changed):
+    assert mark(changed[0], **changed[1]) != mark(BODY, N=3)
+
+
+def test_a_kernels_source_counts_but_not_its_comments():
+    body = "def f(n):\n    return k, a\n"
+    a = np.zeros(4, np.float32)
+    base = mark(body, k=labkit.kernel(COPY), a=a)
+    assert base == mark(body, k=labkit.kernel(COPY.replace("{ a", "{ // twice\n a")), a=a + 1)
+    assert base != mark(body, k=labkit.kernel(COPY.replace("2", "3")), a=a)
+    assert base != mark(body, k=labkit.kernel(COPY), a=np.zeros(5, np.float32))
+    assert mark(body, k={4: labkit.kernel(COPY)}, a=a) != mark(body, k={8: labkit.kernel(COPY)}, a=a)
+
+
+def test_an_f_string_is_one_token_on_every_python():
+    # What tokenize of Python 3.11 gives for these strings; 3.12 and newer split them.
+    assert canonical("x = f'a{b}c' + f\"{d!r:>{w}}\"\n") == "x = f'a{b}c' + f\"{d!r:>{w}}\" <line>"

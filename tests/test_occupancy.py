@@ -1,0 +1,48 @@
+"""Occupancy against NVIDIA's published examples and its own properties."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labkit import LabError
+from labkit.device import known, slugs
+from labkit.occupancy import occupancy
+
+H200 = known("nvidia-h200")
+
+
+@given(
+    name=st.sampled_from(slugs()),
+    registers=st.integers(1, 255),
+    shared=st.integers(0, 48 * 1024),
+    block=st.integers(1, 1024),
+)
+def test_what_is_resident_fits_and_one_block_more_does_not(name, registers, shared, block):
+    gpu = known(name)
+    try:
+        fit = occupancy(gpu, registers, shared, block)
+    except LabError:
+        assert -(-block // 32) * 32 * registers > 65536 * 0.9 or shared > gpu.limits.shared_per_block * 0.9
+        return
+    limit, warps = gpu.limits, -(-block // 32)
+    assert fit.blocks * warps <= limit.warps and fit.blocks <= limit.blocks
+    assert fit.blocks * warps * 32 * registers <= limit.registers
+    assert fit.blocks * shared <= limit.shared
+    assert fit.limited_by
+    more = fit.blocks + 1
+    assert (
+        more * warps > limit.warps
+        or more > limit.blocks
+        or more * -(-warps // 4) * 4 * -(-registers * 32 // 256) * 256 > limit.registers
+        or more * (shared + limit.shared_reserved + limit.shared_unit) > limit.shared
+    )
+
+
+@given(registers=st.integers(1, 254), block=st.integers(1, 512))
+def test_a_register_more_never_raises_occupancy(registers, block):
+    assert occupancy(H200, registers + 1, 0, block).warps <= occupancy(H200, registers, 0, block).warps
+
+
+def test_a_tile_that_fits_nowhere_is_explained():
+    with pytest.raises(LabError, match="shared memory"):
+        occupancy(H200, 32, 300 * 1024, 256)
