@@ -1,0 +1,438 @@
+"""Loads and stores: which address each active thread means, whether it may, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from labkit.emulator import findings
+from labkit.emulator.meter import by_warp, distinct, turns
+from labkit.emulator.program import Program, param_cell
+from labkit.emulator.ptx import WIDTH, Addr, Instr, Operand, Reg, Sym, Vec
+from labkit.emulator.spaces import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Segment
+from labkit.emulator.types import DTYPE, SIGNED, UNSIGNED, Array, Read, Step, reader
+from labkit.emulator.wave import Wave
+
+SPACES = {"global": "global", "const": "global", "shared": "shared", "shared_cta": "shared", "local": "local",
+          "param": "param", "param_entry": "param", "shared_cluster": "shared", "param_func": "param"}  # fmt: skip
+COUNT = {"v2": 2, "v4": 4, "v8": 8}
+
+
+class Lanes:
+    """The addresses of the threads that take part.
+
+    shape: the smallest that holds them; on: which of it is active (None: all); at: the addresses, flat if masked.
+    """
+
+    def __init__(self, w: Wave, address: Array, shape: tuple[int, ...] = (1, 1)) -> None:
+        mask = w.mask
+        if mask is None:
+            self.shape = np.broadcast_shapes(address.shape, shape)
+            self.on: Array | None = None
+            self.at = np.broadcast_to(address, self.shape)
+        else:
+            self.shape = np.broadcast_shapes(address.shape, mask.shape, shape)
+            self.on = np.broadcast_to(mask, self.shape)
+            self.at = np.broadcast_to(address, self.shape)[self.on]
+
+    def pick(self, value: Array) -> Array:
+        """A value of every thread -> of those that take part."""
+        full = np.broadcast_to(value, self.shape)
+        return full if self.on is None else full[self.on]
+
+    def spread(self, value: Array) -> Array:
+        """The inverse of `pick`; threads that are off read zero."""
+        if self.on is None:
+            return value
+        out = np.zeros(self.shape, value.dtype)
+        out[self.on] = value
+        return out
+
+    def who(self, bad: Array) -> tuple[int, int]:
+        """Row and column of the first thread for which `bad` holds."""
+        full = self.spread(bad)
+        row, column = np.argwhere(full)[0]
+        return int(row), int(column)
+
+    def rows(self, w: Wave) -> Array:
+        return self.pick(np.arange(w.B)[:, None])
+
+    def columns(self, w: Wave) -> Array:
+        return self.pick(np.arange(w.T)[None, :])
+
+
+def space_of(i: Instr) -> str:
+    """The state space an instruction names; "generic" if none."""
+    return next((SPACES[m] for m in i.mods if m in SPACES), "generic")
+
+
+def address_of(a: Operand, p: Program) -> Read:
+    """`[register + offset]` as int64."""
+    assert isinstance(a, Addr)
+    base, offset = a.base, np.int64(a.offset)
+    if isinstance(base, Reg):
+        size = np.dtype(np.int64) if WIDTH.get(base.type, 8) == 8 else np.dtype(np.uint32)
+        read = reader(base, size, p)
+        if size.itemsize == 4:
+            return lambda w: read(w).astype(np.int64) + offset
+        return (lambda w: read(w) + offset) if a.offset else read
+    read = reader(base, np.dtype(np.int64), p)
+    return lambda w: read(w) + offset
+
+
+def fit(dst: Operand, dtype: np.dtype[Any]) -> Callable[[Array], Array]:
+    """A loaded value widened to its register: sign-extended if its type is signed."""
+    size = WIDTH.get(dst.type, 0) if isinstance(dst, Reg) else 0
+    if size <= dtype.itemsize or dtype == np.bool_:
+        return lambda x: x
+    wide = (SIGNED if dtype.kind == "i" else UNSIGNED)[size]
+    plain = dtype if dtype.kind in "iu" else UNSIGNED[dtype.itemsize]
+    return lambda x: x.view(plain).astype(wide)
+
+
+def load(i: Instr, p: Program, pc: int) -> Step:
+    """ld: from any space, 1, 2 or 4 elements."""
+    dst, source = i.args[0], i.args[1]
+    items = dst.items if isinstance(dst, Vec) else (dst,)
+    dtype = DTYPE[i.types[-1]]
+    cell = param_cell(source, p)
+    if cell is not None and isinstance(dst, Reg):
+        return _move(reader(cell, dtype, p), p.slot(dst), fit(dst, dtype))
+    puts = [(k, p.slot(d), fit(d, dtype)) for k, d in enumerate(items) if isinstance(d, Reg) and d.name != "_"]
+    address, n = address_of(source, p), len(items)
+    fetch = FETCH[space_of(i)]
+
+    def step(w: Wave) -> None:
+        values = fetch(w, pc, address(w), dtype, n)
+        for k, slot, widen in puts:
+            w.put(slot, widen(values[k]))
+
+    return step
+
+
+def _move(read: Read, slot: int, widen: Callable[[Array], Array]) -> Step:
+    return lambda w: w.put(slot, widen(read(w)))
+
+
+def store(i: Instr, p: Program, pc: int) -> Step:
+    """st: to any space."""
+    target, source = i.args[0], i.args[1]
+    items = source.items if isinstance(source, Vec) else (source,)
+    dtype = DTYPE[i.types[-1]]
+    reads = [reader(s, dtype, p) for s in items]
+    cell = param_cell(target, p)
+    if cell is not None:
+        return _move(reads[0], p.slot(cell), lambda x: x)
+    address = address_of(target, p)
+    write = WRITE[space_of(i)]
+
+    def step(w: Wave) -> None:
+        write(w, pc, address(w), dtype, [r(w) for r in reads])
+
+    return step
+
+
+# --- global -------------------------------------------------------------------------------------------------------
+
+
+def segments(w: Wave, pc: int, lanes: Lanes, size: int, verb: str) -> list[tuple[Segment, Any]]:
+    """The allocations that the lanes' accesses of `size` bytes lie in, and which lanes lie in each."""
+    at = lanes.at
+    low, high = int(at.min()), int(at.max())
+    s = w.memory.find(low)
+    if s is not None and high + size <= s.end:
+        found: list[tuple[Segment, Any]] = [(s, ...)]
+    else:
+        found = _several(w, pc, lanes, size, verb)
+    if int(np.bitwise_or.reduce(at, axis=None)) & (size - 1):
+        raise findings.misaligned(w, pc, lanes, size, verb)
+    return found
+
+
+def _several(w: Wave, pc: int, lanes: Lanes, size: int, verb: str) -> list[tuple[Segment, Any]]:
+    at = lanes.at
+    which = np.searchsorted(np.array(w.memory.bases or [GLOBAL_BASE]), at, side="right") - 1
+    ends = np.array([s.end for s in w.memory.segments] or [0])
+    bad = (which < 0) | (at + size > ends[which])
+    if bad.any():
+        raise findings.outside(w, pc, lanes, bad, size, verb)
+    return [(w.memory.segments[n], which == n) for n in np.unique(which)]
+
+
+def load_global(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -> list[Array]:
+    lanes = Lanes(w, address)
+    if not lanes.at.size:
+        return [np.zeros((1, 1), dtype)] * n
+    size = dtype.itemsize * n
+    found = segments(w, pc, lanes, size, "reads")
+    out = [np.empty(lanes.at.shape, dtype) for _ in range(n)] if len(found) > 1 else []
+    for s, part in found:
+        first = (lanes.at[part] - s.base) // dtype.itemsize
+        values = [s.view(dtype).take(first + k if k else first) for k in range(n)]
+        for o, v in zip(out, values, strict=False):
+            o[part] = v
+    if w.meter is not None:
+        count_global(w, pc, lanes, size, "load", found)
+    return [lanes.spread(v) for v in (out or values)]
+
+
+def store_global(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values: list[Array]) -> None:
+    lanes = Lanes(w, address, np.broadcast_shapes(*(v.shape for v in values)))
+    if not lanes.at.size:
+        return
+    size, n = dtype.itemsize * len(values), len(values)
+    found = segments(w, pc, lanes, size, "writes")
+    for s, part in found:
+        if s.space == "const":
+            raise findings.read_only(w, pc, lanes, s)
+        first = (lanes.at[part] - s.base) // dtype.itemsize
+        view = s.view(dtype)
+        for k in range(n):
+            index = first + k if k else first
+            if s.undo is not None:
+                s.save(view, index)
+            view[index] = lanes.pick(values[k])[part]
+    if w.meter is not None:
+        count_global(w, pc, lanes, size, "store", found)
+
+
+def count_global(w: Wave, pc: int, lanes: Lanes, size: int, kind: str, found: list[tuple[Segment, Any]]) -> None:
+    """Requests and 32-byte sectors, warp by warp; Nsight Compute's l1tex__t_requests and l1tex__t_sectors."""
+    assert w.meter is not None
+    sector = lanes.at >> 5
+    for s, part in found:
+        s.mark("loaded" if kind == "load" else "stored", sector[part] - (s.base >> 5))
+    rows, columns = lanes.shape
+    times = w.B // rows
+    if columns == 1:
+        requests = sectors = sector.size * times * w.W
+    elif lanes.on is None and columns % 32 == 0:
+        keys = sector.reshape(-1, 32)
+        step = keys[:, 1:] - keys[:, :-1]
+        monotone = not (step < 0).any()
+        requests = len(keys) * times
+        sectors = (len(keys) + np.count_nonzero(step) if monotone else int(distinct(keys).sum())) * times
+    else:
+        full = sector if lanes.on is None else np.full(lanes.shape, -1)
+        if lanes.on is not None:
+            full[lanes.on] = sector
+        touched = distinct(by_warp(full, -1).reshape(-1, 32))
+        requests, sectors = int(np.count_nonzero(touched)) * times, int(touched.sum()) * times
+    w.meter.memory[f"global_{kind}_requests"][pc] += requests
+    w.meter.memory[f"global_{kind}_sectors"][pc] += int(sectors)
+
+
+# --- shared -------------------------------------------------------------------------------------------------------
+
+
+def shared_lanes(w: Wave, pc: int, address: Array, size: int, verb: str, shape: tuple[int, ...] = (1, 1)) -> Lanes:
+    """The lanes of a shared access, in bounds and aligned."""
+    lanes = Lanes(w, address, shape)
+    at = lanes.at
+    if at.size and (int(at.min()) < 0 or int(at.max()) + size > w.shared_size):
+        raise findings.outside_shared(w, pc, lanes, size, verb)
+    if at.size and int(np.bitwise_or.reduce(at, axis=None)) & (size - 1):
+        raise findings.misaligned(w, pc, lanes, size, verb, "shared memory")
+    return lanes
+
+
+def shared_view(w: Wave, dtype: np.dtype[Any]) -> Array:
+    if dtype not in w.shared_views:
+        w.shared_views[dtype] = w.shared.view(dtype)
+    return w.shared_views[dtype]
+
+
+def load_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -> list[Array]:
+    size = dtype.itemsize * n
+    lanes = shared_lanes(w, pc, address, size, "reads")
+    view = shared_view(w, dtype)
+    if w.meter is not None:
+        count_shared(w, pc, lanes, size, "load")
+    first = lanes.at // dtype.itemsize
+    if lanes.shape[0] == 1:
+        taken = [view.take(first.ravel() + k, axis=1) for k in range(n)]
+        if lanes.on is None:
+            return taken
+        out = np.zeros((n, w.B, lanes.shape[1]), dtype)
+        out[:, :, lanes.on[0]] = taken
+        return list(out)
+    flat = lanes.rows(w) * view.shape[1] + first
+    return [lanes.spread(view.ravel().take(flat + k)) for k in range(n)]
+
+
+def store_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values: list[Array]) -> None:
+    size, n = dtype.itemsize * len(values), len(values)
+    lanes = shared_lanes(w, pc, address, size, "writes", (1, max(v.shape[1] for v in values)))
+    if w.meter is not None:
+        count_shared(w, pc, lanes, size, "store")
+    if lanes.shape[0] == 1:
+        first = (lanes.at // dtype.itemsize).ravel()
+        view = shared_view(w, dtype)
+        for k, value in enumerate(values):
+            on = ... if lanes.on is None or value.shape[1] == 1 else lanes.on[0]
+            view[:, first + k] = value[:, on] if on is not ... else value
+        return
+    lanes = Lanes(w, address, np.broadcast_shapes((w.B, 1), *(v.shape for v in values)))
+    view = shared_view(w, dtype)
+    flat = lanes.rows(w) * view.shape[1] + lanes.at // dtype.itemsize
+    for k, value in enumerate(values):
+        view.reshape(-1)[flat + k] = lanes.pick(value)
+
+
+def count_shared(w: Wave, pc: int, lanes: Lanes, size: int, kind: str) -> None:
+    """Requests, and the turns beyond the ideal: l1tex__data_bank_conflicts_pipe_lsu_mem_shared."""
+    assert w.meter is not None
+    rows, columns = lanes.shape
+    times = w.B // rows
+    if columns == 1:
+        w.meter.memory[f"shared_{kind}_requests"][pc] += lanes.at.size * times * w.W
+        return
+    words = lanes.at >> 2
+    full = words if lanes.on is None else np.full(lanes.shape, -1)
+    if lanes.on is not None:
+        full[lanes.on] = words
+    keys = by_warp(full, -1).reshape(-1, 32)
+    groups = max(size // 4, 1)
+    busy = (keys.reshape(len(keys), groups, -1) >= 0).any(axis=2).sum(axis=1)
+    requests = int(np.count_nonzero(busy))
+    extra = 0 if _plain(keys, groups) else int((turns(keys, groups) - busy).sum())
+    w.meter.memory[f"shared_{kind}_requests"][pc] += requests * times
+    w.meter.memory[f"shared_{kind}_conflicts"][pc] += extra * times
+
+
+def _plain(keys: Array, groups: int) -> bool:
+    """All lanes side by side: no conflict, without counting."""
+    return bool((keys[:, 1:] - keys[:, :-1] == groups).all())
+
+
+# --- local and parameters -----------------------------------------------------------------------------------------
+
+
+def load_local(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -> list[Array]:
+    lanes = Lanes(w, address)
+    _check_local(w, pc, lanes, dtype.itemsize * n, "reads")
+    g = w.local.dtype.itemsize
+    cells = w.local.reshape(len(w.local), -1)
+    if lanes.shape == (1, 1):
+        first = int(lanes.at.flat[0]) // g
+        raw = [w.local[first + k] for k in range(n * dtype.itemsize // g)]
+        return [_glue(raw[k::1][: dtype.itemsize // g], dtype) for k in range(0, len(raw), dtype.itemsize // g)]
+    lanes = Lanes(w, address, (w.B, w.T))
+    thread = lanes.rows(w) * w.T + lanes.columns(w)
+    first = lanes.at // g
+    raw = [cells[first + k, thread] for k in range(n * dtype.itemsize // g)]
+    parts = dtype.itemsize // g
+    return [lanes.spread(_glue(raw[k : k + parts], dtype)) for k in range(0, len(raw), parts)]
+
+
+def store_local(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values: list[Array]) -> None:
+    lanes = Lanes(w, address, (w.B, w.T))
+    _check_local(w, pc, lanes, dtype.itemsize * len(values), "writes")
+    g, parts = w.local.dtype.itemsize, dtype.itemsize // w.local.dtype.itemsize
+    pieces = [piece for v in values for piece in _cut(v, w.local.dtype, parts)]
+    if lanes.on is None and address.shape == (1, 1):
+        first = int(address.flat[0]) // g
+        for k, piece in enumerate(pieces):
+            w.local[first + k] = piece
+        return
+    cells = w.local.reshape(len(w.local), -1)
+    thread = lanes.rows(w) * w.T + lanes.columns(w)
+    for k, piece in enumerate(pieces):
+        cells[lanes.at // g + k, thread] = lanes.pick(piece)
+
+
+def _glue(parts: list[Array], dtype: np.dtype[Any]) -> Array:
+    if len(parts) == 1:
+        return parts[0].view(dtype)
+    return np.stack(parts, axis=-1).view(dtype)[..., 0]
+
+
+def _cut(value: Array, small: np.dtype[Any], parts: int) -> list[Array]:
+    if parts == 1:
+        return [np.ascontiguousarray(value).view(small)]
+    split = np.ascontiguousarray(value)[..., None].view(small)
+    return [split[..., k] for k in range(parts)]
+
+
+def _check_local(w: Wave, pc: int, lanes: Lanes, size: int, verb: str) -> None:
+    at = lanes.at
+    if at.size and (int(at.min()) < 0 or int(at.max()) + size > w.layout.size["local"]):
+        raise findings.outside_local(w, pc, lanes, size, verb)
+    if at.size and int(np.bitwise_or.reduce(at, axis=None)) & (size - 1):
+        raise findings.misaligned(w, pc, lanes, size, verb, "a local array")
+
+
+def load_param(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -> list[Array]:
+    size = dtype.itemsize
+    lanes = Lanes(w, address)
+    at = lanes.at
+    raw = np.stack([w.params.take(at + k, mode="clip") for k in range(size * n)], axis=-1)
+    parts = np.ascontiguousarray(raw).view(dtype)
+    return [lanes.spread(parts[..., k]) for k in range(n)]
+
+
+# --- generic addresses --------------------------------------------------------------------------------------------
+
+
+WINDOWS = (("param", PARAM_WINDOW), ("local", LOCAL_WINDOW), ("shared", SHARED_WINDOW), ("global", 0))
+
+
+def split_generic(w: Wave, address: Array) -> list[tuple[str, Array, Array | None]]:
+    """A generic address by the window it lies in: (space, address there, the threads that mean it)."""
+    at = Lanes(w, address).at
+    if not at.size:
+        return []
+    top = address >> 40
+    low, high = int(at.min()) >> 40, int(at.max()) >> 40
+    names = {PARAM_WINDOW >> 40: "param", LOCAL_WINDOW >> 40: "local", SHARED_WINDOW >> 40: "shared"}
+    parts = []
+    for window in [low] if low == high else np.unique(at >> 40).tolist():
+        space = names.get(window, "global")
+        base = window << 40 if space != "global" else 0
+        chosen = None if low == high else top == window
+        parts.append((space, address - base, chosen))
+    return parts
+
+
+def load_generic(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -> list[Array]:
+    out: list[Array] | None = None
+    mask = w.mask
+    for space, at, chosen in split_generic(w, address):
+        if chosen is not None:
+            w.mask = chosen if mask is None else mask & chosen
+        values = FETCH[space](w, pc, at, dtype, n)
+        w.mask = mask
+        out = values if out is None or chosen is None else [np.where(chosen, v, o) for v, o in zip(values, out, strict=True)]
+    return out or [np.zeros((1, 1), dtype)] * n
+
+
+def store_generic(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values: list[Array]) -> None:
+    mask = w.mask
+    for space, at, chosen in split_generic(w, address):
+        if chosen is not None:
+            w.mask = chosen if mask is None else mask & chosen
+        WRITE[space](w, pc, at, dtype, values)
+        w.mask = mask
+
+
+def cvta(i: Instr, p: Program, pc: int) -> Step:
+    """cvta: between a space's own addresses and generic ones."""
+    window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}.get(space_of(i), 0)
+    dst, source = i.args
+    assert isinstance(dst, Reg)
+    slot = p.slot(dst)
+    if isinstance(source, Addr):
+        read = address_of(source, p)
+    else:
+        read = reader(source, np.dtype(np.int64 if i.types[-1].endswith("64") else np.uint32), p)
+    shift = np.int64(-window if "to" in i.mods else window)
+    return lambda w: w.put(slot, read(w) + shift if window else read(w))
+
+
+FETCH: dict[str, Callable[[Wave, int, Array, np.dtype[Any], int], list[Array]]] = {
+    "global": load_global, "shared": load_shared, "local": load_local, "param": load_param, "generic": load_generic}  # fmt: skip
+WRITE: dict[str, Callable[[Wave, int, Array, np.dtype[Any], list[Array]], None]] = {
+    "global": store_global, "shared": store_shared, "local": store_local, "generic": store_generic}  # fmt: skip
+_ = Sym

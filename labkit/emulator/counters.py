@@ -1,0 +1,160 @@
+"""What a launch did: instructions, requests, sectors, bank conflicts, divergence; by source line.
+
+The definitions are Nsight Compute's.  A *request* is one warp executing one global access; a *sector* is a 32-byte
+piece of memory that a request touches (l1tex__t_requests/sectors_pipe_lsu_mem_global_op_ld/st).  Shared memory has
+32 banks of 4 bytes; a request that needs several different words of one bank is served in turns, and each turn
+beyond the necessary ones is a *conflict* (l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld/st).
+Instructions are PTX's: the final assembler rewrites them (smsp__inst_executed, smsp__thread_inst_executed).
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+ADDED = ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors",
+         "shared_load_requests", "shared_store_requests", "shared_load_conflicts", "shared_store_conflicts",
+         "warp_instructions", "thread_instructions", "divergent_branches", "flops")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LineCounts:
+    """The counters of one source line."""
+
+    line: int
+    text: str
+    global_load_requests: int = 0
+    global_load_sectors: int = 0
+    global_store_requests: int = 0
+    global_store_sectors: int = 0
+    shared_load_requests: int = 0
+    shared_store_requests: int = 0
+    shared_load_conflicts: int = 0
+    shared_store_conflicts: int = 0
+    warp_instructions: int = 0
+    thread_instructions: int = 0
+    divergent_branches: int = 0
+    flops: int = 0
+
+    @property
+    def lane_efficiency(self) -> float:
+        return self.thread_instructions / (32 * self.warp_instructions) if self.warp_instructions else 0.0
+
+
+@dataclass(frozen=True)
+class Access:
+    """One warp's first execution of a global memory instruction: where each of the 32 lanes went.
+
+    addresses: bytes from the start of `array`; None for a lane that did not take part.
+    """
+
+    line: int
+    op: str
+    bytes_per_lane: int
+    addresses: tuple[int | None, ...]
+    array: str
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a launch did, in the units of Nsight Compute's counters.
+
+    sampled: some blocks were run and the sums scaled to all.  unique_*_bytes: distinct 32-byte sectors touched,
+    times 32; what a cache of any size must still fetch once.  On a sample they are scaled by blocks and capped at
+    the size of the arrays touched, which is exact where blocks touch memory of their own and an upper bound where
+    they share it.
+    """
+
+    global_load_requests: int = 0
+    global_load_sectors: int = 0
+    global_store_requests: int = 0
+    global_store_sectors: int = 0
+    shared_load_requests: int = 0
+    shared_store_requests: int = 0
+    shared_load_conflicts: int = 0
+    shared_store_conflicts: int = 0
+    warp_instructions: int = 0
+    thread_instructions: int = 0
+    divergent_branches: int = 0
+    flops: int = 0
+    unique_load_bytes: int = 0
+    unique_store_bytes: int = 0
+    blocks: int = 0
+    threads: int = 0
+    sampled: bool = False
+    seconds_emulated: float = 0.0
+    by_line: tuple[LineCounts, ...] = ()
+    lanes: tuple[Access, ...] = ()
+
+    @property
+    def load_sectors_per_request(self) -> float:
+        """4.0 is 32 lanes reading 4 bytes side by side; 32.0 is one sector for each lane."""
+        return self.global_load_sectors / self.global_load_requests if self.global_load_requests else 0.0
+
+    @property
+    def store_sectors_per_request(self) -> float:
+        return self.global_store_sectors / self.global_store_requests if self.global_store_requests else 0.0
+
+    @property
+    def lane_efficiency(self) -> float:
+        """Active lanes of a warp, on average, as a share of 32."""
+        return self.thread_instructions / (32 * self.warp_instructions) if self.warp_instructions else 0.0
+
+    def __add__(self, other: Counts) -> Counts:
+        """The counts of two launches together (line by line where the source is the same)."""
+        summed: dict[str, Any] = {n: getattr(self, n) + getattr(other, n) for n in ADDED}
+        for n in ("unique_load_bytes", "unique_store_bytes", "blocks", "threads", "seconds_emulated"):
+            summed[n] = getattr(self, n) + getattr(other, n)
+        return Counts(**summed, sampled=self.sampled or other.sampled,
+                      by_line=_merged([*self.by_line, *other.by_line]), lanes=self.lanes + other.lanes)  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, for recordings."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Counts:
+        """The inverse of `to_dict`; unknown keys of newer recordings are ignored."""
+        known = {f.name for f in fields(cls)}
+        d = {k: v for k, v in data.items() if k in known}
+        d["by_line"] = tuple(LineCounts(**x) for x in d.get("by_line", ()))
+        d["lanes"] = tuple(Access(**{**x, "addresses": tuple(x["addresses"])}) for x in d.get("lanes", ()))
+        return cls(**d)
+
+    def _repr_html_(self) -> str:
+        return _table(self)
+
+
+def _merged(lines: Iterable[LineCounts]) -> tuple[LineCounts, ...]:
+    out: dict[tuple[int, str], LineCounts] = {}
+    for x in lines:
+        old = out.get((x.line, x.text))
+        out[x.line, x.text] = x if old is None else LineCounts(
+            x.line, x.text, **{n: getattr(old, n) + getattr(x, n) for n in ADDED})  # fmt: skip
+    return tuple(sorted(out.values(), key=lambda x: x.line))
+
+
+def _cost(x: LineCounts) -> float:
+    """A rough weight for shading: memory turns count four times an instruction."""
+    return (x.warp_instructions + 4 * (x.global_load_sectors + x.global_store_sectors)
+            + x.shared_load_conflicts + x.shared_store_conflicts)  # fmt: skip
+
+
+def _table(c: Counts) -> str:
+    worst = max([_cost(x) for x in c.by_line], default=0.0) or 1.0
+    head = "<tr><th>line</th><th style='text-align:left'>source</th><th>sectors / request</th><th>conflicts</th>"
+    rows = [head + "<th>lanes</th><th>warp instructions</th></tr>"]
+    for x in c.by_line:
+        requests = x.global_load_requests + x.global_store_requests
+        sectors = x.global_load_sectors + x.global_store_sectors
+        shade = f"background:rgba(230,159,0,{0.55 * _cost(x) / worst:.2f})"
+        rows.append(f"<tr style='{shade}'><td>{x.line}</td><td style='text-align:left'><code>{html.escape(x.text)}</code></td>"
+                    f"<td>{f'{sectors / requests:.1f}' if requests else ''}</td>"
+                    f"<td>{x.shared_load_conflicts + x.shared_store_conflicts or ''}</td>"
+                    f"<td>{x.lane_efficiency:.0%}</td><td>{x.warp_instructions:,}</td></tr>")  # fmt: skip
+    note = f"{c.blocks:,} blocks" + (", counted on a sample of them" if c.sampled else "")
+    facts = (f"{c.load_sectors_per_request:.1f} sectors per load request · {c.store_sectors_per_request:.1f} per store · "
+             f"{c.shared_load_conflicts + c.shared_store_conflicts:,} bank conflicts · {note} · emulated PTX")  # fmt: skip
+    return f"<div>{facts}</div><table>{''.join(rows)}</table>"

@@ -1,0 +1,228 @@
+"""The SIMT machine: all threads of a wave in lockstep, split where they branch apart.
+
+Threads that stand at the same instruction form a *group*, a program counter with a mask.  The group with the lowest
+program counter runs next, until it meets another group (they become one again), branches (it may split in two),
+reaches a barrier (it waits) or exits.  That is how a GPU treats divergence: both sides of an `if` are executed,
+one after the other, by part of the lanes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from labkit.emulator import findings
+from labkit.emulator.meter import by_warp
+from labkit.emulator.opcodes import steps
+from labkit.emulator.program import Program
+from labkit.emulator.ptx import Imm, Instr, Reg, Sym
+from labkit.emulator.types import Array, Read, Step, reader
+from labkit.emulator.wave import Layout, Wave
+
+CONTROL = {"bra", "brx", "bar", "barrier", "ret", "exit", "trap"}
+PATIENCE = 10.0
+
+
+class Machine:
+    """A program made ready to run: one step for each instruction."""
+
+    def __init__(self, p: Program) -> None:
+        self.program = p
+        self.layout = Layout(p)
+        self.control: dict[int, Callable[[Run, int, Array | None], None]] = {}
+        for pc, i in enumerate(p.code):
+            if i.op in CONTROL:
+                self.control[pc] = getattr(self, "_" + ("exit" if i.op in ("ret", "trap") else i.op))(i, pc)
+        self.steps: list[Step] = [guarded(s, i, p) for s, i in zip(steps(p, CONTROL), p.code, strict=True)]
+        self.stop = [0] * len(p.code)
+        stop = len(p.code)
+        for pc in range(len(p.code) - 1, -1, -1):
+            stop = pc if pc in self.control else stop
+            self.stop[pc] = stop
+
+    def _guard(self, i: Instr) -> Read | None:
+        if i.guard is None:
+            return None
+        read, negative = reader(i.guard[0], "pred", self.program), i.guard[1]
+        return (lambda w: ~read(w)) if negative else read
+
+    def _bra(self, i: Instr, pc: int) -> Callable[[Run, int, Array | None], None]:
+        assert isinstance(i.args[0], Sym)
+        target, guard = self.program.targets[i.args[0].name], self._guard(i)
+        if guard is None:
+            return lambda run, at, mask: run.go(target, mask)
+
+        def branch(run: Run, at: int, mask: Array | None) -> None:
+            taken = guard(run.wave)
+            yes = taken if mask is None else mask & taken
+            if not yes.any():
+                return run.go(at + 1, mask)
+            no = ~taken if mask is None else mask & ~taken
+            if not no.any():
+                return run.go(target, mask)
+            run.diverge(at, yes, no)
+            run.go(target, yes)
+            run.go(at + 1, no)
+
+        return branch
+
+    def _brx(self, i: Instr, pc: int) -> Callable[[Run, int, Array | None], None]:
+        assert isinstance(i.args[1], Sym)
+        targets = [self.program.targets[t] for t in self.program.tables[i.args[1].name]]
+        read, guard = reader(i.args[0], "u32", self.program), self._guard(i)
+        assert guard is None
+
+        def jump(run: Run, at: int, mask: Array | None) -> None:
+            index = read(run.wave)
+            picked = [(t, (index == n) if mask is None else mask & (index == n)) for n, t in enumerate(targets)]
+            picked = [(t, m) for t, m in picked if m.any()]
+            if len(picked) == 1:
+                return run.go(picked[0][0], mask)
+            run.diverge(at, picked[0][1], np.logical_or.reduce(np.broadcast_arrays(*(m for _, m in picked[1:]))))
+            for t, m in picked:
+                run.go(t, m)
+
+        return jump
+
+    def _exit(self, i: Instr, pc: int) -> Callable[[Run, int, Array | None], None]:
+        guard = self._guard(i)
+
+        def leave(run: Run, at: int, mask: Array | None) -> None:
+            if i.op == "trap":
+                raise findings.trapped(run.wave, at)
+            if guard is None:
+                return run.exit(mask, at)
+            taken = guard(run.wave)
+            yes = taken if mask is None else mask & taken
+            no = ~taken if mask is None else mask & ~taken
+            if yes.any():
+                run.exit(None if not no.any() and mask is None else yes, at)
+            if no.any():
+                run.go(at + 1, mask if not yes.any() else no)
+
+        return leave
+
+    def _bar(self, i: Instr, pc: int) -> Callable[[Run, int, Array | None], None]:
+        from labkit.emulator.barrier import barrier
+
+        return barrier(i, self.program, pc)
+
+    _barrier = _bar
+
+    def run(self, wave: Wave, patience: float = PATIENCE, most: int | None = None,
+            tick: Callable[[], None] | None = None) -> None:  # fmt: skip
+        """Run a wave until all of its threads have exited."""
+        Run(self, wave, patience, most, tick).loop()
+
+
+def guarded(step: Step, i: Instr, p: Program) -> Step:
+    """`@p op`: only the threads whose predicate holds take part, and only they are written."""
+    if i.guard is None or i.op in CONTROL:
+        return step
+    read, negative = reader(i.guard[0], "pred", p), i.guard[1]
+
+    def masked(w: Wave) -> None:
+        on = ~read(w) if negative else read(w)
+        mask, merge = w.mask, w.merge
+        w.mask, w.merge = on if mask is None else mask & on, -1
+        try:
+            step(w)
+        finally:
+            w.mask, w.merge = mask, merge
+
+    return masked
+
+
+class Run:
+    """One wave under way: the groups, the threads that wait at barriers, and those that are still alive."""
+
+    def __init__(self, machine: Machine, wave: Wave, patience: float, most: int | None,
+                 tick: Callable[[], None] | None) -> None:  # fmt: skip
+        self.machine, self.wave, self.patience, self.tick = machine, wave, patience, tick
+        self.most = most
+        self.groups: dict[int, Array | None] = {0: None}
+        self.waiting: dict[int, list[tuple[int, int, Array, bool]]] = {}
+        self.alive: Array | None = None
+        self.executed = 0
+
+    def loop(self) -> None:
+        machine, wave, meter, groups = self.machine, self.wave, self.wave.meter, self.groups
+        all_steps, stops, control = machine.steps, machine.stop, machine.control
+        self.started = time.monotonic()
+        turn = 0
+        while groups:
+            pc = min(groups)
+            mask = groups.pop(pc)
+            limit = min(groups) if groups else 1 << 30
+            end = min(stops[pc], limit)
+            wave.mask = mask
+            wave.merge = 0 if mask is None else self.others()
+            threads, warps = wave.thread_count(mask), wave.warp_count(mask)
+            if meter is not None:
+                meter.ran(pc, end + (end != limit), threads, warps)
+            self.executed += (end - pc + 1) * threads
+            for at in range(pc, end):
+                wave.pc = at
+                all_steps[at](wave)
+            if end == limit:
+                groups[limit] = self.join(groups[limit], mask)
+            else:
+                control[end](self, end, mask)
+            turn += 1
+            if turn & 63 == 0:
+                self.check(end)
+        if self.waiting:
+            raise findings.deadlock(self)
+
+    def others(self) -> int:
+        """Registers that threads outside the running group may still read."""
+        live, bits = self.machine.program.live, 0
+        for pc in self.groups:
+            bits |= live[pc]
+        for entries in self.waiting.values():
+            for resume, _, _, _ in entries:
+                bits |= live[resume]
+        return bits
+
+    def join(self, a: Array | None, b: Array | None) -> Array | None:
+        if a is None or b is None:
+            return None
+        both = a | b
+        return None if self.alive is None and both.all() else both
+
+    def go(self, pc: int, mask: Array | None) -> None:
+        """Threads of `mask` continue at `pc`."""
+        self.groups[pc] = self.join(self.groups[pc], mask) if pc in self.groups else mask
+
+    def diverge(self, pc: int, yes: Array, no: Array) -> None:
+        """Count the warps whose lanes part here."""
+        w = self.wave
+        if w.meter is None or yes.shape[1] == 1:
+            return
+        both = by_warp(yes, False).any(axis=2) & by_warp(no, False).any(axis=2)
+        w.meter.divergent[pc] += int(np.count_nonzero(both)) * (w.B // both.shape[0])
+
+    def exit(self, mask: Array | None, pc: int) -> None:
+        self.started = time.monotonic()
+        self.executed = 0
+        if mask is None:
+            return
+        alive = np.True_ if self.alive is None else self.alive
+        self.alive = alive & ~mask
+        if self.waiting:
+            from labkit.emulator.barrier import left
+
+            left(self, mask, pc)
+
+    def check(self, pc: int) -> None:
+        """Stop a kernel that makes no headway; let the caller draw a progress bar."""
+        if self.tick is not None:
+            self.tick()
+        over = self.most is not None and self.executed > self.most
+        if over or time.monotonic() - self.started > self.patience:
+            raise findings.endless(self.wave, pc, self.patience, self.executed)
+
+
+_ = (Imm, Reg, Layout)

@@ -1,0 +1,103 @@
+"""Counting while the machine runs: plain integers for each instruction, summed up by line at the end."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import numpy as np
+
+from labkit.emulator.counters import ADDED, Counts, LineCounts
+from labkit.emulator.program import Program
+from labkit.emulator.ptx import Instr
+from labkit.emulator.types import Array
+
+FLOAT = {"f16": 1, "bf16": 1, "f32": 1, "f64": 1, "f16x2": 2, "bf16x2": 2, "f32x2": 2}
+ARITHMETIC = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2, "div": 1, "sqrt": 1, "rcp": 1, "rsqrt": 1, "sin": 1,
+              "cos": 1, "ex2": 1, "lg2": 1, "tanh": 1}  # fmt: skip
+
+
+def flops(i: Instr) -> float:
+    """Floating-point operations of one thread executing `i`; a fused multiply-add is two."""
+    if i.op in ("mma", "wmma") and (i.op == "mma" or "mma" in i.mods):
+        shape = next((m for m in i.mods if m[0] == "m" and m[1:2].isdigit()), "m0n0k0")
+        m, n, k = (int(x) for x in shape[1:].replace("n", " ").replace("k", " ").split())
+        return 2 * m * n * k / 32
+    kind = i.types[0] if i.types else ""
+    return ARITHMETIC.get(i.op, 0) * FLOAT.get(kind, 0)
+
+
+class Meter:
+    """One list of integers for each counter, one place for each instruction.
+
+    Threads and warps are kept as differences: a straight run from `a` to `b` adds at a and subtracts at b.
+    """
+
+    def __init__(self, p: Program) -> None:
+        size = len(p.code) + 1
+        self.program = p
+        self.threads, self.warps = [0] * size, [0] * size
+        self.memory: dict[str, list[int]] = {n: [0] * size for n in ADDED[:8]}
+        self.divergent = [0] * size
+        self.total = 0
+
+    def ran(self, start: int, end: int, threads: int, warps: int) -> None:
+        self.threads[start] += threads
+        self.threads[end] -= threads
+        self.warps[start] += warps
+        self.warps[end] -= warps
+        self.total += threads * (end - start)
+
+    def lines(self) -> list[LineCounts]:
+        threads, warps = list(accumulate(self.threads)), list(accumulate(self.warps))
+        rows: dict[int, dict[str, float]] = {}
+        for pc, i in enumerate(self.program.code):
+            if not warps[pc]:
+                continue
+            row = rows.setdefault(i.line, dict.fromkeys(ADDED, 0))
+            for name, counts in self.memory.items():
+                row[name] += counts[pc]
+            row["warp_instructions"] += warps[pc]
+            row["thread_instructions"] += threads[pc]
+            row["divergent_branches"] += self.divergent[pc]
+            row["flops"] += flops(i) * threads[pc]
+        return [LineCounts(line, self.program.line_text(line), **{k: round(v) for k, v in row.items()})
+                for line, row in sorted(rows.items())]  # fmt: skip
+
+    def counts(self, scale: float = 1.0) -> Counts:
+        """The sums, scaled by `scale` (all blocks ÷ blocks that ran)."""
+        lines = self.lines()
+        if scale != 1.0:
+            lines = [LineCounts(x.line, x.text, **{n: round(getattr(x, n) * scale) for n in ADDED}) for x in lines]
+        return Counts(**{n: sum(getattr(x, n) for x in lines) for n in ADDED}, by_line=tuple(lines))
+
+
+def by_warp(a: Array, fill: int | bool) -> Array:
+    """(B, T) -> (B, W, 32): the threads of a block in warps of 32, the last one padded with `fill`."""
+    rows, t = a.shape
+    if t % 32:
+        a = np.concatenate([a, np.full((rows, -t % 32), fill, a.dtype)], axis=1)
+    return a.reshape(rows, -1, 32)
+
+
+def distinct(keys: Array) -> Array:
+    """How many different non-negative values each row of (N, 32) holds; negative ones are lanes that are off."""
+    step = np.diff(keys, axis=1)
+    if (step < 0).any():
+        keys = np.sort(keys, axis=1)
+        step = np.diff(keys, axis=1)
+    return np.count_nonzero((step != 0) & (keys[:, 1:] >= 0), axis=1) + (keys[:, 0] >= 0)
+
+
+def turns(words: Array, groups: int) -> Array:
+    """Turns that shared memory needs for each row of (N, 32) word numbers; negative ones are lanes that are off.
+
+    groups: 1 for accesses of up to 4 bytes, 2 for 8 (served by half warps), 4 for 16 (quarter warps).
+    """
+    rows = words.reshape(-1, 32 // groups)
+    ordered = np.sort(rows, axis=1)
+    fresh = ordered >= 0
+    fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    row = np.broadcast_to(np.arange(len(rows))[:, None], rows.shape)
+    per_bank = np.bincount((row * 32 + (ordered & 31))[fresh], minlength=32 * len(rows)).reshape(-1, 32)
+    result: Array = per_bank.max(axis=1).reshape(-1, groups).sum(axis=1)
+    return result

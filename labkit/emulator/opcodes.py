@@ -1,0 +1,53 @@
+"""The table of opcodes: which room makes the step of which instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from labkit.emulator import access, alu, convert
+from labkit.emulator.program import Program
+from labkit.emulator.ptx import Instr
+from labkit.emulator.types import Step
+from labkit.emulator.wave import Wave
+from labkit.errors import LabError
+
+Maker = Callable[[Instr, Program, int], Step]
+
+
+def nothing(i: Instr, p: Program, pc: int) -> Step:
+    """Fences and hints: the emulator's memory is always in order."""
+    return _pass
+
+
+def _pass(w: Wave) -> None:
+    return None
+
+
+MAKERS: dict[str, Maker] = {
+    **dict.fromkeys(alu.TABLE, alu.alu),
+    "setp": alu.setp, "set": alu.set_, "mov": alu.mov, "cvt": convert.cvt, "cvta": access.cvta,
+    "addc": alu.carry, "subc": alu.carry, "madc": alu.carry,
+    "ld": access.load, "ldu": access.load, "st": access.store,
+    **dict.fromkeys(("membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "griddepcontrol",
+                     "applypriority", "setmaxnreg"), nothing),
+}  # fmt: skip
+
+
+def steps(p: Program, control: Container[str]) -> list[Step]:
+    """One step for each instruction; what cannot be emulated is refused here, before anything runs."""
+    return [_pass if i.op in control else make(i, p, pc) for pc, i in enumerate(p.code)]
+
+
+def make(i: Instr, p: Program, pc: int) -> Step:
+    maker = alu.carry if "cc" in i.mods and i.op in ("add", "sub", "mad") else MAKERS.get(i.op)
+    if maker is None:
+        raise refuse(i, p, pc)
+    try:
+        return maker(i, p, pc)
+    except (KeyError, AssertionError, StopIteration, ValueError, IndexError) as error:
+        raise refuse(i, p, pc) from error
+
+
+def refuse(i: Instr, p: Program, pc: int) -> LabError:
+    return LabError(f"run `{p.name}` in the emulator", f"the instruction {i.name} is not emulated — {p.where(pc)}",
+                    "run this kernel on a GPU, or write that line another way")  # fmt: skip
