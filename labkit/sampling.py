@@ -112,14 +112,14 @@ class Sampler:
     def __post_init__(self) -> None:
         self._rounds = min(plan.rounds for plan in self.plans)
         self._strikes = 0
+        self.readings: list[Health] = []
         self.forget()
 
     def forget(self) -> None:
-        """Drop what was sampled, as after a warm-up."""
+        """Drop the windows taken so far, as after a warm-up; readings of the clock stay."""
         self._windows: list[list[float]] = [[] for _ in self.plans]
         self._cpu: list[list[float]] = [[] for _ in self.plans]
         self._rulers: dict[int, tuple[list[float], list[float]]] = {p.batch: ([], []) for p in self.plans}
-        self.readings: list[Health] = []
 
     def fill(self, budget: float, enough: Callable[[], bool], least: int = LEAST) -> Stop:
         """Sample until enough() or until `budget` seconds are over; the first tenth warms up the clock."""
