@@ -1,0 +1,94 @@
+"""From a key press on a panel's slider to changed pixels, in headless Chromium.
+
+    python benchmarks/slider.py notebooks/04_coalescing.ipynb --panel 0 --presses 60
+
+The time runs from the browser's keydown event to the first frame after the figure's new image is decoded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "browser"))
+
+import labpage  # noqa: E402 — found through the line above
+
+WATCH = """image => {
+    window.presses = [];
+    let pressed = null;
+    document.addEventListener('keydown', () => { pressed = performance.now(); }, true);
+    new MutationObserver(async () => {
+        const since = pressed;
+        pressed = null;
+        if (since === null) return;
+        await image.decode();
+        requestAnimationFrame(() => {
+            const after = new MessageChannel();
+            after.port1.onmessage = () => window.presses.push(performance.now() - since);
+            after.port2.postMessage(0);
+        });
+    }).observe(image, {attributes: true, attributeFilter: ['src']});
+}"""
+
+
+def latencies(panel: labpage.Panel, setting: str, presses: int) -> list[float]:
+    """Milliseconds of `presses` key presses, to and fro along a slider, each after the last one's figure."""
+    panel.page.evaluate("window.presses = []")
+    key, page = "ArrowRight", panel.page
+    for done in range(presses):
+        for _ in range(2):  # at an end of the slider nothing changes: turn round
+            panel.press(setting, key)
+            page.wait_for_timeout(100)
+            try:
+                page.wait_for_function("n => window.presses.length > n", arg=done, timeout=1500)
+                break
+            except Exception:  # Playwright's timeout, whose class is imported with the browser
+                key = "ArrowLeft" if key == "ArrowRight" else "ArrowRight"
+        else:
+            raise SystemExit(f"the slider of {setting} changes nothing")
+    return [float(ms) for ms in page.evaluate("window.presses")]
+
+
+def main() -> None:
+    """Print a table of p50 and p95 for each slider of a panel."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("notebook", type=Path)
+    parser.add_argument("--panel", type=int, default=0)
+    parser.add_argument("--presses", type=int, default=60)
+    parser.add_argument("--scale", type=float, default=1, help="device pixels per CSS pixel of the browser")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder, home = Path(name, "notebooks"), Path(name, "home")
+        shutil.copytree(chosen.notebook.parent, folder)
+        with labpage.server(folder, home) as url, labpage.browser(scale=chosen.scale) as page:
+            lab = labpage.Lab(page, url, chosen.notebook.name)
+            lab.run_all()
+            panel = lab.panel(chosen.panel)
+            panel.figure.evaluate(WATCH)
+            print(f"{chosen.notebook.name}, panel {chosen.panel}, Chromium headless, {os.cpu_count()} cores")
+            print("{:<14}{:>8}{:>9}{:>9}{:>9}".format("slider", "presses", "p50 ms", "p95 ms", "max ms"))
+            for setting in sliders(panel):
+                times = latencies(panel, setting, chosen.presses)
+                p95 = statistics.quantiles(times, n=20, method="inclusive")[18]
+                print(
+                    f"{setting:<14}{len(times):>8}{statistics.median(times):>9.1f}{p95:>9.1f}{max(times):>9.1f}"
+                )
+
+
+def sliders(panel: labpage.Panel) -> list[str]:
+    """The settings of a panel that have a slider, and the guess."""
+    names = panel.place.evaluate("""place => [...place.querySelectorAll('[class*=labkit-set-], .labkit-guess')]
+        .filter(part => part.querySelector('.noUi-handle'))
+        .map(part => [...part.classList].find(c => c.startsWith('labkit-')).replace(/^labkit-(set-)?/, ''))""")
+    return [str(name) for name in names]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""One control for each setting of a grid: numbers slide, names toggle or drop down, a yes or no is ticked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from labkit.plots.axis import is_number, short
+
+LABEL = {"description_width": "84px"}
+WIDE = {"width": "98%"}
+TOGGLES = 26  # as many letters fit beside each other; longer lists of names drop down
+
+
+def control(name: str, values: Sequence[Any], value: Any) -> Any:
+    """Return the widget for setting `name` over its listed `values`; its `.value` is one of them."""
+    made = _kind(values)(name.replace("_", " "), values, value)
+    made.add_class(f"labkit-set-{name}")
+    return made
+
+
+def _kind(values: Sequence[Any]) -> Callable[[str, Sequence[Any], Any], Any]:
+    if all(isinstance(value, bool) for value in values):
+        return _check if len(set(values)) == 2 else _toggles
+    if all(map(is_number, values)):
+        return _slide
+    return _toggles if sum(len(str(value)) + 2 for value in values) <= TOGGLES else _drop
+
+
+def _slide(label: str, values: Sequence[Any], value: Any) -> Any:
+    import ipywidgets
+
+    listed = [(short(v), v) for v in sorted(values)]
+    return ipywidgets.SelectionSlider(
+        description=label, options=listed, value=value, style=LABEL, layout=WIDE
+    )
+
+
+def _toggles(label: str, values: Sequence[Any], value: Any) -> Any:
+    import ipywidgets
+
+    look = {**LABEL, "button_width": "auto"}
+    listed = [(str(v), v) for v in values]
+    return ipywidgets.ToggleButtons(description=label, options=listed, value=value, style=look, layout=WIDE)
+
+
+def _drop(label: str, values: Sequence[Any], value: Any) -> Any:
+    import ipywidgets
+
+    listed = [(str(v), v) for v in values]
+    return ipywidgets.Dropdown(description=label, options=listed, value=value, style=LABEL, layout=WIDE)
+
+
+def _check(label: str, values: Sequence[Any], value: Any) -> Any:
+    import ipywidgets
+
+    return ipywidgets.Checkbox(description=label, value=value, style=LABEL, layout=WIDE)
