@@ -4,10 +4,10 @@
 memory in the units of Nsight Compute, or raises LabError for what a sanitizer would find.
 """
 
-from labkit.emulator.compile import Compiled, Entry, Param, Resources, compile_kernel, compiled_from_ptx
+from labkit.emulator.compile import Compiled, Entry, Param, Resources, compile_kernel, compiled_from_ptx, with_defines
 from labkit.emulator.counters import Access, Counts, LineCounts
 from labkit.emulator.launch import launch
 from labkit.emulator.spaces import Buffer
 
 __all__ = ["Access", "Buffer", "Compiled", "Counts", "Entry", "LineCounts", "Param", "Resources", "compile_kernel",
-           "compiled_from_ptx", "launch"]  # fmt: skip
+           "compiled_from_ptx", "launch", "with_defines"]  # fmt: skip

@@ -227,15 +227,43 @@ def count_global(w: Wave, pc: int, lanes: Lanes, size: int, kind: str, found: li
 # --- shared -------------------------------------------------------------------------------------------------------
 
 
-def shared_lanes(w: Wave, pc: int, address: Array, size: int, verb: str, shape: tuple[int, ...] = (1, 1)) -> Lanes:
-    """The lanes of a shared access, in bounds and aligned."""
-    lanes = Lanes(w, address, shape)
-    at = lanes.at
-    if at.size and (int(at.min()) < 0 or int(at.max()) + size > w.shared_size):
+class Pattern:
+    """Facts about a shared access that depend on its addresses only; kept, because loops repeat them."""
+
+    __slots__ = ("conflicts", "high", "index", "low", "mixed", "requests")
+
+    def __init__(self, lanes: Lanes, size: int, itemsize: int) -> None:
+        at = lanes.at
+        self.low, self.high = (int(at.min()), int(at.max())) if at.size else (0, -size)
+        self.mixed = int(np.bitwise_or.reduce(at, axis=None)) & (size - 1) if at.size else 0
+        self.index = at // itemsize
+        self.requests, self.conflicts = bank_conflicts(lanes, size)
+
+
+KNOWN: dict[Any, Pattern] = {}
+
+
+def pattern(lanes: Lanes, size: int, itemsize: int) -> Pattern:
+    """The pattern of an access; remembered where it is the same for all blocks."""
+    if lanes.shape[0] > 1 and lanes.at.size > 1024:
+        return Pattern(lanes, size, itemsize)
+    key = (lanes.at.tobytes(), size, itemsize, lanes.shape, None if lanes.on is None else lanes.on.tobytes())
+    found = KNOWN.get(key)
+    if found is None:
+        if len(KNOWN) > 20_000:
+            KNOWN.clear()
+        found = KNOWN[key] = Pattern(lanes, size, itemsize)
+    return found
+
+
+def shared_lanes(w: Wave, pc: int, lanes: Lanes, size: int, itemsize: int, verb: str) -> Pattern:
+    """The facts of a shared access that is in bounds and aligned."""
+    facts = pattern(lanes, size, itemsize)
+    if facts.low < 0 or facts.high + size > w.shared_size:
         raise findings.outside_shared(w, pc, lanes, size, verb)
-    if at.size and int(np.bitwise_or.reduce(at, axis=None)) & (size - 1):
+    if facts.mixed:
         raise findings.misaligned(w, pc, lanes, size, verb, "shared memory")
-    return lanes
+    return facts
 
 
 def shared_view(w: Wave, dtype: np.dtype[Any]) -> Array:
@@ -246,49 +274,54 @@ def shared_view(w: Wave, dtype: np.dtype[Any]) -> Array:
 
 def load_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -> list[Array]:
     size = dtype.itemsize * n
-    lanes = shared_lanes(w, pc, address, size, "reads")
-    view = shared_view(w, dtype)
-    if w.meter is not None:
-        count_shared(w, pc, lanes, size, "load")
-    first = lanes.at // dtype.itemsize
+    lanes = Lanes(w, address)
+    facts = shared_lanes(w, pc, lanes, size, dtype.itemsize, "reads")
+    count_shared(w, pc, lanes, facts, "load")
+    w.note_shared(pc, lanes, size, "load")
+    view, first = shared_view(w, dtype), facts.index
     if lanes.shape[0] == 1:
-        taken = [view.take(first.ravel() + k, axis=1) for k in range(n)]
+        taken = [view.take(first.ravel() + k if k else first.ravel(), axis=1, mode="clip") for k in range(n)]
         if lanes.on is None:
             return taken
         out = np.zeros((n, w.B, lanes.shape[1]), dtype)
         out[:, :, lanes.on[0]] = taken
         return list(out)
     flat = lanes.rows(w) * view.shape[1] + first
-    return [lanes.spread(view.ravel().take(flat + k)) for k in range(n)]
+    return [lanes.spread(view.reshape(-1).take(flat + k if k else flat)) for k in range(n)]
 
 
 def store_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values: list[Array]) -> None:
-    size, n = dtype.itemsize * len(values), len(values)
-    lanes = shared_lanes(w, pc, address, size, "writes", (1, max(v.shape[1] for v in values)))
-    if w.meter is not None:
-        count_shared(w, pc, lanes, size, "store")
+    size = dtype.itemsize * len(values)
+    lanes = Lanes(w, address, (1, max(v.shape[1] for v in values)))
+    facts = shared_lanes(w, pc, lanes, size, dtype.itemsize, "writes")
+    count_shared(w, pc, lanes, facts, "store")
+    w.note_shared(pc, lanes, size, "store")
+    view = shared_view(w, dtype)
     if lanes.shape[0] == 1:
-        first = (lanes.at // dtype.itemsize).ravel()
-        view = shared_view(w, dtype)
+        first = facts.index.ravel()
         for k, value in enumerate(values):
-            on = ... if lanes.on is None or value.shape[1] == 1 else lanes.on[0]
-            view[:, first + k] = value[:, on] if on is not ... else value
+            some = lanes.on is not None and value.shape[1] > 1
+            view[:, first + k] = value[:, lanes.on[0]] if some and lanes.on is not None else value
         return
     lanes = Lanes(w, address, np.broadcast_shapes((w.B, 1), *(v.shape for v in values)))
-    view = shared_view(w, dtype)
     flat = lanes.rows(w) * view.shape[1] + lanes.at // dtype.itemsize
     for k, value in enumerate(values):
         view.reshape(-1)[flat + k] = lanes.pick(value)
 
 
-def count_shared(w: Wave, pc: int, lanes: Lanes, size: int, kind: str) -> None:
+def count_shared(w: Wave, pc: int, lanes: Lanes, facts: Pattern, kind: str) -> None:
     """Requests, and the turns beyond the ideal: l1tex__data_bank_conflicts_pipe_lsu_mem_shared."""
-    assert w.meter is not None
-    rows, columns = lanes.shape
-    times = w.B // rows
-    if columns == 1:
-        w.meter.memory[f"shared_{kind}_requests"][pc] += lanes.at.size * times * w.W
+    if w.meter is None:
         return
+    times = w.B // lanes.shape[0] * (w.W if lanes.shape[1] == 1 else 1)
+    w.meter.memory[f"shared_{kind}_requests"][pc] += facts.requests * times
+    w.meter.memory[f"shared_{kind}_conflicts"][pc] += facts.conflicts * times
+
+
+def bank_conflicts(lanes: Lanes, size: int) -> tuple[int, int]:
+    """Requests of an access, and its bank conflicts."""
+    if lanes.shape[1] == 1:
+        return lanes.at.size, 0
     words = lanes.at >> 2
     full = words if lanes.on is None else np.full(lanes.shape, -1)
     if lanes.on is not None:
@@ -296,15 +329,8 @@ def count_shared(w: Wave, pc: int, lanes: Lanes, size: int, kind: str) -> None:
     keys = by_warp(full, -1).reshape(-1, 32)
     groups = max(size // 4, 1)
     busy = (keys.reshape(len(keys), groups, -1) >= 0).any(axis=2).sum(axis=1)
-    requests = int(np.count_nonzero(busy))
-    extra = 0 if _plain(keys, groups) else int((turns(keys, groups) - busy).sum())
-    w.meter.memory[f"shared_{kind}_requests"][pc] += requests * times
-    w.meter.memory[f"shared_{kind}_conflicts"][pc] += extra * times
-
-
-def _plain(keys: Array, groups: int) -> bool:
-    """All lanes side by side: no conflict, without counting."""
-    return bool((keys[:, 1:] - keys[:, :-1] == groups).all())
+    side_by_side = bool((keys[:, 1:] - keys[:, :-1] == groups).all())
+    return int(np.count_nonzero(busy)), 0 if side_by_side else int((turns(keys, groups) - busy).sum())
 
 
 # --- local and parameters -----------------------------------------------------------------------------------------

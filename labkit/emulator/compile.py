@@ -75,6 +75,14 @@ def compile_kernel(source: str, name: str | None = None, defines: Mapping[str, o
     return _compile(source, name, given, arch)
 
 
+def with_defines(source: str, defines: Mapping[str, object]) -> str:
+    """The source after its `#define` lines; line numbers stay the reader's.
+
+    As text and not as -D, because the compiler reads its own headers after -D: `-DT=float` breaks them.
+    """
+    return "".join(f"#define {k} {v}\n" for k, v in defines.items()) + "#line 1\n" + source if defines else source
+
+
 def compiled_from_ptx(ptx: str, name: str | None = None, source: str | None = None) -> Compiled:
     """A kernel from PTX that exists already, for machines without NVRTC (macOS)."""
     module = parse(ptx)
@@ -84,12 +92,12 @@ def compiled_from_ptx(ptx: str, name: str | None = None, source: str | None = No
 
 @lru_cache(maxsize=256)
 def _compile(source: str, name: str | None, defines: tuple[tuple[str, str], ...], arch: str) -> Compiled:
-    options = [f"-D{k}={v}" for k, v in defines] + [f"-I{path}" for path in include_paths()]
+    options = [f"-I{path}" for path in include_paths()]
     options += ["-default-device", "--std=c++17"]
     wanted = name or ""
     template = wanted if re.search(r"[<:(]", wanted) else None
     options += ["-arch=" + arch, "-lineinfo", "--ptxas-options=-v"]
-    ptx, log, lowered = _nvrtc(source, options, template)
+    ptx, log, lowered = _nvrtc(with_defines(source, dict(defines)), options, template)
     module = parse(ptx)
     entry = _pick(module, lowered or name, source)
     return _compiled(source, ptx, _resources(log, entry), module, entry)

@@ -15,7 +15,7 @@ import numpy as np
 
 from labkit.emulator import findings
 from labkit.emulator.meter import by_warp
-from labkit.emulator.opcodes import steps
+from labkit.emulator.opcodes import controls, steps
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Imm, Instr, Reg, Sym
 from labkit.emulator.types import Array, Read, Step, reader
@@ -33,7 +33,7 @@ class Machine:
         self.layout = Layout(p)
         self.control: dict[int, Callable[[Run, int, Array | None], None]] = {}
         for pc, i in enumerate(p.code):
-            if i.op in CONTROL:
+            if controls(i, CONTROL):
                 self.control[pc] = getattr(self, "_" + ("exit" if i.op in ("ret", "trap") else i.op))(i, pc)
         self.steps: list[Step] = [guarded(s, i, p) for s, i in zip(steps(p, CONTROL), p.code, strict=True)]
         self.stop = [0] * len(p.code)
@@ -119,7 +119,7 @@ class Machine:
 
 def guarded(step: Step, i: Instr, p: Program) -> Step:
     """`@p op`: only the threads whose predicate holds take part, and only they are written."""
-    if i.guard is None or i.op in CONTROL:
+    if i.guard is None or controls(i, CONTROL):
         return step
     read, negative = reader(i.guard[0], "pred", p), i.guard[1]
 

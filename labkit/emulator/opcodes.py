@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from labkit.emulator import access, alu, convert
+from labkit.emulator import access, alu, atomics, convert, printing, warps
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
 from labkit.emulator.types import Step
@@ -28,6 +28,9 @@ MAKERS: dict[str, Maker] = {
     "setp": alu.setp, "set": alu.set_, "mov": alu.mov, "cvt": convert.cvt, "cvta": access.cvta,
     "addc": alu.carry, "subc": alu.carry, "madc": alu.carry,
     "ld": access.load, "ldu": access.load, "st": access.store,
+    "atom": atomics.atom, "red": atomics.atom, "shfl": warps.shfl, "vote": warps.vote, "match": warps.match,
+    "redux": warps.redux, "activemask": warps.activemask, "elect": warps.elect, "vprintf": printing.vprintf,
+    "__assertfail": printing.assertfail,
     **dict.fromkeys(("membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "griddepcontrol",
                      "applypriority", "setmaxnreg"), nothing),
 }  # fmt: skip
@@ -35,10 +38,17 @@ MAKERS: dict[str, Maker] = {
 
 def steps(p: Program, control: Container[str]) -> list[Step]:
     """One step for each instruction; what cannot be emulated is refused here, before anything runs."""
-    return [_pass if i.op in control else make(i, p, pc) for pc, i in enumerate(p.code)]
+    return [_pass if controls(i, control) else make(i, p, pc) for pc, i in enumerate(p.code)]
+
+
+def controls(i: Instr, control: Container[str]) -> bool:
+    """Whether an instruction decides what runs next (a warp's own barrier does not)."""
+    return i.op in control and "warp" not in i.mods
 
 
 def make(i: Instr, p: Program, pc: int) -> Step:
+    if i.op in ("bar", "barrier") and "warp" in i.mods:
+        return warps.syncwarp(i, p, pc)
     maker = alu.carry if "cc" in i.mods and i.op in ("add", "sub", "mad") else MAKERS.get(i.op)
     if maker is None:
         raise refuse(i, p, pc)

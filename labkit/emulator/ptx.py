@@ -179,7 +179,7 @@ class _Parser:
             self.scopes.pop()
             if not self.scopes:
                 self.function = None
-        elif s.startswith(".loc"):
+        elif re.match(r"\.loc\s", s):
             self.locate(s)
         elif s.startswith(".file"):
             number, name = re.match(r'\.file\s+(\d+)\s+"(.*?)"', s).groups()  # type: ignore[union-attr]

@@ -104,6 +104,15 @@ class Wave:
     def passed_barrier(self, rows: Array | None) -> None:
         """The threads of these blocks (None: of all) have met at a barrier."""
 
+    def passed_warp_barrier(self) -> None:
+        """The active threads have met their warp at __syncwarp()."""
+
+    def meet(self, pc: int, members: Array) -> None:
+        """The lanes named in `members` take part in a warp instruction."""
+
+    def note_shared(self, pc: int, lanes: Any, size: int, kind: str) -> None:
+        """Tell the sanitizer of a shared access."""
+
     def active(self) -> Array:
         """The mask as a full (B, T) array."""
         return np.broadcast_to(np.True_ if self.mask is None else self.mask, (self.B, self.T))
