@@ -13,6 +13,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .errors import LabError
@@ -64,18 +66,30 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "xp":
-        from .device import array_module
+class _Face(ModuleType):
+    """`labkit.kernel` is the function, though a module of that name holds it.
 
-        value: Any = array_module()
-    elif name in _ROOMS:
-        value = getattr(importlib.import_module(f".{_ROOMS[name]}", __name__), name)
-    else:
-        raise AttributeError(f"module 'labkit' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    Importing a submodule sets it as an attribute of the package; here the function keeps the name.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _ROOMS and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "xp":
+            from .device import array_module
+
+            value: Any = array_module()
+        elif name in _ROOMS:
+            value = getattr(importlib.import_module(f".{_ROOMS[name]}", __name__), name)
+        else:
+            raise AttributeError(f"module 'labkit' has no attribute {name!r}")
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted(__all__)
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+sys.modules[__name__].__class__ = _Face

@@ -9,13 +9,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from . import experiment as experiments
+from . import recording as recordings
 from .device import DATA, Device, cupy, live
 from .doctor import doctor
 from .errors import LabError
-from .experiment import Experiment, Recorder
+from .experiment import Experiment
 from .notebook import run_cells
-from .recording import Recording, environment
+from .recording import Recorder, Recording, environment
 
 NOTEBOOKS = DATA.parent / "notebooks"
 
@@ -75,7 +75,7 @@ def record_lab(path: Path, gpu: Device, deadline: float, part: int, parts: int, 
     """Run one lab, sweeping each experiment as soon as its cell has run. False when time ran out."""
     target = DATA / "recordings" / gpu.slug / f"{path.stem}.json"
     recording = _open(target, gpu)
-    experiments.recorder = Recorder(recording, seconds)
+    recordings.active = Recorder(recording, seconds)
     swept: set[str] = set()
     try:
         for _, namespace in run_cells(path):
@@ -85,7 +85,7 @@ def record_lab(path: Path, gpu: Device, deadline: float, part: int, parts: int, 
                     if not _sweep(found, recording, deadline, part, parts):
                         return False
     finally:
-        experiments.recorder = None
+        recordings.active = None
         recording.environment = environment()
         recording.save()
     recording.experiments = {name: entry for name, entry in recording.experiments.items() if name in swept}

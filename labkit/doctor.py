@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from . import device as devices
+from .device import cupy, device, is_live, live
 from .emulator import compile_kernel
 from .errors import LabError
 
@@ -77,8 +77,8 @@ def _verdict(findings: list[Finding]) -> str:
     failed = [f.check for f in findings if f.state == "fail"]
     if failed:
         return f"Mend first: {', '.join(failed)}."
-    gpu = devices.device()
-    if devices.is_live():
+    gpu = device()
+    if is_live():
         return f"Fit. Numbers are live, measured on this machine's {gpu.name}."
     compiler = next(f for f in findings if f.check == "NVRTC")
     own = "kernels you change are run and counted by the emulator" if compiler.state == "ok" else "no new kernels here"
@@ -113,11 +113,11 @@ def _driver_cuda() -> int | None:
 
 
 def _gpu() -> Row:
-    if devices.cupy() is not None:
-        live = devices.live()
-        return "ok", f"{live.name}, {live.arch}, {live.sms} SMs, {live.memory_bytes / 2**30:.0f} GiB"
+    if cupy() is not None:
+        own = live()
+        return "ok", f"{own.name}, {own.arch}, {own.sms} SMs, {own.memory_bytes / 2**30:.0f} GiB"
     if _driver_cuda() is None:
-        return "note", f"none; a recorded {devices.device().name} stands in"
+        return "note", f"none; a recorded {device().name} stands in"
     return "fail", "a driver, but CuPy sees no GPU", "see the row CuPy"
 
 
@@ -169,7 +169,7 @@ def _cupy_matches(wheel: str, driver: int) -> Row:
         supported = f"cupy-cuda{driver // 1000}x"
         found = f"{wheel} needs a driver for CUDA {wants // 1000}, this one is for {driver / 1000:.1f}"
         return "fail", found, f"pip uninstall -y {wheel} && pip install {supported}, or a newer driver"
-    if devices.cupy() is None:
+    if cupy() is None:
         return "fail", f"{wheel} is installed but sees no GPU", "python -c 'import cupy; cupy.arange(3)' shows its error"
     return "ok", wheel
 
@@ -196,7 +196,7 @@ def _headers() -> Row:
     if sys.platform == "darwin":
         return "note", "no compiler on macOS"
     try:
-        compile_kernel(_PROBE, None, None, devices.device().arch)
+        compile_kernel(_PROBE, None, None, device().arch)
     except LabError as error:
         return "fail", f"a kernel that includes cuda_fp16.h does not compile: {error.found}", "pip install nvidia-cuda-runtime"
     return "ok", "cuda_fp16.h is found"

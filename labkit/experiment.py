@@ -93,11 +93,19 @@ class Experiment:
         """As a call, but a setting measured before in this session is not measured anew unless `again`."""
         full = self._validated(settings)
         key = tuple(full.values())
-        if recorder is not None:
-            return recorder.measure(self, full)
+        if recording.active is not None:
+            return self._kept(full, recording.active)
         if again or key not in self._live:
             self._live[key] = self._measured(full)
         return self._live[key]
+
+    def _kept(self, full: dict[str, Any], keeper: recording.Recorder) -> Measurement:
+        """While recording: the row made before from this very code, or a live measurement that is then kept."""
+        row = keeper.target.row(self.name, self.fingerprint, full)
+        if row is None:
+            row = self.measure_live(full, keeper.seconds).to_row()
+            keeper.target.put(self.name, self.fingerprint, row)
+        return Measurement.from_row(self.name, keeper.target.device, row)
 
     def _measured(self, full: dict[str, Any]) -> Measurement:
         if is_live():
@@ -224,7 +232,7 @@ class Experiment:
         from tqdm.auto import tqdm
 
         points = list(self.settings())
-        shown = tqdm(points, desc=self.name, leave=False, disable=progress is not None or recorder is not None)
+        shown = tqdm(points, desc=self.name, leave=False, disable=progress is not None or recording.active is not None)
         done, failed = [], []
         for index, full in enumerate(shown):
             try:
@@ -237,7 +245,7 @@ class Experiment:
 
     def panel(self, x: str | None = None, guess: Any = None, lanes: bool = True) -> Panel | None:
         """Sliders over the grid beside the measured curve; see labkit.panel. Not shown while recording."""
-        if recorder is not None:
+        if recording.active is not None:
             return None
         from .panel import panel
 
@@ -245,7 +253,7 @@ class Experiment:
 
     def plot(self, x: str | None = None, y: str = "bandwidth", by: str | None = None) -> Figure | None:
         """Draw what is known of the grid: `y` against setting `x`, a line per value of `by`."""
-        if recorder is not None:
+        if recording.active is not None:
             return None
         from .plots import plot
 
@@ -264,24 +272,6 @@ def experiment(**grid: Sequence[Any]) -> Callable[[Callable[..., Work]], Experim
     ...     return Work(lambda: read(n // block, block, (a, b, stride)), bytes=8 * n)
     """
     return lambda function: Experiment(function, dict(grid))
-
-
-class Recorder:
-    """What `labkit record` installs: measures a setting once, keeps it in a Recording."""
-
-    def __init__(self, target: recording.Recording, seconds: float = 0.5) -> None:
-        self.target, self.seconds = target, seconds
-
-    def measure(self, experiment: Experiment, full: dict[str, Any]) -> Measurement:
-        """The row recorded before from this very code, or a live measurement that is then recorded."""
-        row = self.target.row(experiment.name, experiment.fingerprint, full)
-        if row is None:
-            row = experiment.measure_live(full, self.seconds).to_row()
-            self.target.put(experiment.name, experiment.fingerprint, row)
-        return Measurement.from_row(experiment.name, self.target.device, row)
-
-
-recorder: Recorder | None = None
 
 
 def _rows(slug: str, name: str, mark: str) -> list[dict[str, Any]]:

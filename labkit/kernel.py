@@ -13,7 +13,7 @@ from typing import Any
 
 from . import arguments
 from .device import Device, array_module, cupy, current_stream, device, is_live
-from .emulator import Buffer, Compiled, Counts, Resources, compile_kernel, launch
+from .emulator import Buffer, Compiled, Counts, Resources, compile_kernel, launch, with_defines
 from .errors import LabError
 from .occupancy import Occupancy, occupancy
 
@@ -92,7 +92,7 @@ class Kernel:
         self._types = arguments.declared_types(source, self.name)
 
     def _compiled(self, arch: str) -> Compiled:
-        return compile_kernel(self.source, self._asked_name, tuple(sorted(self.defines.items())), arch)
+        return compile_kernel(self.source, self._asked_name, self.defines, arch)
 
     @property
     def ptx(self) -> str:
@@ -185,9 +185,9 @@ class Kernel:
         cp = cupy()
         if cp is None:
             raise LabError(f"launch `{self.name}` on a GPU", "CuPy sees no GPU", "python -m labkit doctor says why")
-        options = ("--std=c++17", *(f"-D{key}={value}" for key, value in self.defines.items()))
         named = self._asked_name if self._asked_name and "<" in self._asked_name else None
-        module = cp.RawModule(code=self.source, options=options, name_expressions=[named] if named else None)
+        code = with_defines(self.source, self.defines)
+        module = cp.RawModule(code=code, options=("--std=c++17",), name_expressions=[named] if named else None)
         function = module.get_function(named or self._compiled(device().arch).name)
         if device().limits.shared_per_block > 48 * 1024:
             room = device().limits.shared_per_block - function.shared_size_bytes

@@ -76,6 +76,17 @@ class Recording:
         entry["rows"] = [r for r in entry["rows"] if r["settings"] != row["settings"]] + [row]
 
 
+@dataclass
+class Recorder:
+    """What `labkit record` installs as `active`: experiments then keep what they measure in `target`."""
+
+    target: Recording
+    seconds: float = 0.5
+
+
+active: Recorder | None = None
+
+
 def _compact(content: dict[str, Any]) -> str:
     """JSON with one row a line, so that a diff shows which measurement changed."""
     experiments = content["experiments"]

@@ -1,12 +1,12 @@
 """Devices: recorded, from datasheets, chosen by name."""
 
 import json
+import sys
 
 import pytest
 
 import labkit
 from labkit import LabError
-from labkit import device as devices
 from labkit.device import LIMITS, Device, known, slug, slugs
 
 
@@ -52,6 +52,6 @@ def test_a_damaged_device_file_is_a_lab_error(tmp_path, monkeypatch):
     folder = tmp_path / "recordings" / "broken"
     folder.mkdir(parents=True)
     (folder / "device.json").write_text(json.dumps({"name": "half"}))
-    monkeypatch.setattr(devices, "DATA", tmp_path)
+    monkeypatch.setattr(sys.modules["labkit.device"], "DATA", tmp_path)
     with pytest.raises(LabError, match="record"):
         known.__wrapped__("broken")

@@ -27,8 +27,8 @@ def test_a_right_kernel_passes():
     [
         (("out[c] = sum;", "out[c] = sum + (c == 130);"), r"\(130,\) should be .* written by block \(1, 0, 0\), thread \(2, 0, 0\)"),
         (("out[c] = sum;", "if (c) out[c] = sum;"), "nothing was written"),
-        (("if (c >= columns) return;", ""), "out"),
-        (("r < rows", "r <= rows"), "a"),
+        (("if (c >= columns) return;", ""), "past its end"),
+        (("r < rows", "r <= rows"), r"`a` .* past its end"),
     ],
 )
 def test_a_wrong_kernel_is_told_what_and_where(change, told):

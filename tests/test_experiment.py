@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import labkit
-from labkit import LabError, Work, device, experiment, recording
-from labkit.experiment import Recorder
+from labkit import LabError, Work, experiment, recording
+from labkit.device import known
+from labkit.experiment import Experiment
 from labkit.measurement import Measurement, duration
 
 pytestmark = pytest.mark.compiler
@@ -30,7 +31,7 @@ def strided(stride, block):
 @pytest.fixture
 def recorded(tmp_path, monkeypatch):
     """A folder of recordings with one row for `strided`, stride=2, block=128."""
-    gpu = device.known("nvidia-h200")
+    gpu = known("nvidia-h200")
     target = recording.Recording(tmp_path / "recordings" / gpu.slug / "lab.json", gpu)
     row = {"settings": {"stride": 2, "block": 128}, "seconds": 1e-5, "spread": 0.004, "bytes": 8 * N, "flops": 0}
     row |= {"date": "2026-12-01", "checked": True, "launch_bound": False, "throttled": False, "clock_hz": None}
@@ -130,15 +131,15 @@ def test_a_row_keeps_everything_but_the_source():
 
 
 def test_recording_measures_once_and_then_reads(tmp_path, monkeypatch):
-    target = recording.Recording(tmp_path / "gpu" / "lab.json", device.known("nvidia-h200"))
+    target = recording.Recording(tmp_path / "gpu" / "lab.json", known("nvidia-h200"))
     calls = []
 
     def live(self, full, seconds=0.5):
         calls.append(full)
         return strided._modelled(full)
 
-    monkeypatch.setattr(experiment.__globals__["Experiment"], "measure_live", live)
-    monkeypatch.setattr("labkit.experiment.recorder", Recorder(target))
+    monkeypatch.setattr(Experiment, "measure_live", live)
+    monkeypatch.setattr(recording, "active", recording.Recorder(target))
     assert strided(stride=1).source == strided(stride=1).source == "recorded"
     assert len(calls) == 1 and strided.panel() is None
 

@@ -40,7 +40,14 @@ def test_what_is_resident_fits_and_one_block_more_does_not(name, registers, shar
 
 @given(registers=st.integers(1, 254), block=st.integers(1, 512))
 def test_a_register_more_never_raises_occupancy(registers, block):
-    assert occupancy(H200, registers + 1, 0, block).warps <= occupancy(H200, registers, 0, block).warps
+    assert warps(registers + 1, block) <= warps(registers, block)
+
+
+def warps(registers, block):
+    try:
+        return occupancy(H200, registers, 0, block).warps
+    except LabError:
+        return 0
 
 
 def test_a_tile_that_fits_nowhere_is_explained():

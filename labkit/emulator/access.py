@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from labkit.emulator import findings
+from labkit.emulator.counters import Access
 from labkit.emulator.meter import by_warp, distinct, turns
 from labkit.emulator.program import Program, param_cell
 from labkit.emulator.ptx import WIDTH, Addr, Instr, Operand, Reg, Sym, Vec
@@ -170,6 +171,8 @@ def load_global(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) 
     out = [np.empty(lanes.at.shape, dtype) for _ in range(n)] if len(found) > 1 else []
     for s, part in found:
         first = (lanes.at[part] - s.base) // dtype.itemsize
+        if w.races is not None:
+            w.races.check(w, pc, lanes, size, s, part, None)
         values = [s.view(dtype).take(first + k if k else first) for k in range(n)]
         for o, v in zip(out, values, strict=False):
             o[part] = v
@@ -189,6 +192,9 @@ def store_global(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values:
             raise findings.read_only(w, pc, lanes, s)
         first = (lanes.at[part] - s.base) // dtype.itemsize
         view = s.view(dtype)
+        if w.races is not None:
+            new = [differs(view[first + k], lanes.pick(v)[part]) for k, v in enumerate(values)]
+            w.races.check(w, pc, lanes, size, s, part, np.logical_or.reduce(new))
         for k in range(n):
             index = first + k if k else first
             if s.undo is not None:
@@ -201,6 +207,8 @@ def store_global(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values:
 def count_global(w: Wave, pc: int, lanes: Lanes, size: int, kind: str, found: list[tuple[Segment, Any]]) -> None:
     """Requests and 32-byte sectors, warp by warp; Nsight Compute's l1tex__t_requests and l1tex__t_sectors."""
     assert w.meter is not None
+    if w.watch is not None and pc not in w.lanes:
+        watch(w, pc, lanes, size, kind)
     sector = lanes.at >> 5
     for s, part in found:
         s.mark("loaded" if kind == "load" else "stored", sector[part] - (s.base >> 5))
@@ -222,6 +230,23 @@ def count_global(w: Wave, pc: int, lanes: Lanes, size: int, kind: str, found: li
         requests, sectors = int(np.count_nonzero(touched)) * times, int(touched.sum()) * times
     w.meter.memory[f"global_{kind}_requests"][pc] += requests
     w.meter.memory[f"global_{kind}_sectors"][pc] += int(sectors)
+
+
+def watch(w: Wave, pc: int, lanes: Lanes, size: int, kind: str) -> None:
+    """Keep where the 32 lanes of the first warp of the watched block go."""
+    assert w.watch is not None
+    row = min(w.watch, lanes.shape[0] - 1)
+    at = np.broadcast_to(lanes.spread(lanes.at), (lanes.shape[0], w.T))[row, :32].tolist()
+    on = np.broadcast_to(np.True_ if lanes.on is None else lanes.on, (lanes.shape[0], w.T))[row, :32].tolist()
+    first = next((a for a, active in zip(at, on, strict=True) if active), None)
+    s = w.memory.find(first) if first is not None else None
+    if first is None or s is None:
+        return
+    name, inside = s.called(first - s.base)
+    start = first - inside
+    addresses = [a - start if active else None for a, active in zip(at, on, strict=True)]
+    addresses += [None] * (32 - len(addresses))
+    w.lanes[pc] = Access(w.program.code[pc].line, kind, size, tuple(addresses), name)
 
 
 # --- shared -------------------------------------------------------------------------------------------------------
@@ -301,12 +326,33 @@ def store_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values:
         first = facts.index.ravel()
         for k, value in enumerate(values):
             some = lanes.on is not None and value.shape[1] > 1
-            view[:, first + k] = value[:, lanes.on[0]] if some and lanes.on is not None else value
+            value = value[:, lanes.on[0]] if some and lanes.on is not None else value
+            view[:, first + k] = value
+            if w.shadow is not None and value.shape[1] > 1:
+                check_lost(w, pc, lanes, differs(view[:, first + k], value))
         return
     lanes = Lanes(w, address, np.broadcast_shapes((w.B, 1), *(v.shape for v in values)))
     flat = lanes.rows(w) * view.shape[1] + lanes.at // dtype.itemsize
     for k, value in enumerate(values):
-        view.reshape(-1)[flat + k] = lanes.pick(value)
+        mine = lanes.pick(value)
+        view.reshape(-1)[flat + k] = mine
+        if w.shadow is not None:
+            check_lost(w, pc, lanes, differs(view.reshape(-1)[flat + k], mine))
+
+
+def differs(a: Array, b: Array) -> Array:
+    """Where the bits differ (a NaN equals itself)."""
+    plain = UNSIGNED[a.dtype.itemsize]
+    result: Array = np.ascontiguousarray(a).view(plain) != np.ascontiguousarray(b).view(plain)
+    return result
+
+
+def check_lost(w: Wave, pc: int, lanes: Lanes, lost: Array) -> None:
+    """Two lanes wrote different values to one place with one instruction: one of them is gone."""
+    if lost.any():
+        row, n = (int(x) for x in np.argwhere(np.atleast_2d(lost))[0])
+        column = int(np.atleast_1d(lanes.columns(w) if lanes.shape[1] > 1 else np.zeros(1, int)).ravel()[n % w.T])
+        raise findings.lost_write(w, pc, min(row, w.B - 1), column, int(lanes.at.ravel()[n % lanes.at.size]))
 
 
 def count_shared(w: Wave, pc: int, lanes: Lanes, facts: Pattern, kind: str) -> None:

@@ -33,9 +33,10 @@ def outside(w: Wave, pc: int, lanes: Lanes, bad: Array, size: int, verb: str) ->
     if s is None:
         what = f"{verb} {size} bytes at address {address:#x}, which belongs to no array"
         return finding(w, pc, row, column, what, "check the pointer and the index it is built from")
+    name, _ = s.called(address - s.base)
     at, length = address - s.base, len(s.data)
     place = f"{-at} bytes before its start" if at < 0 else f"{at + size - length} bytes past its end"
-    what = f"{verb} {size} bytes of `{s.name}` {place} (byte {at} of {length}; element {at // size} of {length // size})"
+    what = f"{verb} {size} bytes of `{name}` {place} (byte {at} of {length}; element {at // size} of {length // size})"
     return finding(w, pc, row, column, what, "guard the index, e.g. `if (i < n)`, or make the array larger")
 
 
@@ -83,3 +84,40 @@ def deadlock(run: Run) -> LabError:
     where = " and ".join(w.program.where(at) for at in places)
     return LabError(f"run `{w.program.name}`", f"threads wait at a barrier that the others never reach — {where}",
                     "call __syncthreads() where all threads of the block pass, outside of an if")  # fmt: skip
+
+
+def uninitialised(w: Wave, pc: int, row: int, column: int, byte: int, place: str) -> LabError:
+    what = f"reads byte {byte} of {place}, which nothing wrote"
+    return finding(w, pc, row, column, what, "write every element before it is read")
+
+
+def race(w: Wave, pc: int, row: int, me: int, other: int, byte: int, verb: str, did: str, line: int) -> LabError:
+    """Two threads of a block, one cell of shared memory, no barrier between them."""
+    tx, ty, _ = w.block
+    who = f"({other % tx}, {other // tx % ty}, {other // (tx * ty)})"
+    at = f" in line {line}" if line else ""
+    what = f"{verb} byte {byte} of shared memory that thread {who} {did}{at} with no barrier between: a race"
+    return finding(w, pc, row, me, what, "__syncthreads() between the two (or __syncwarp() within a warp)")
+
+
+def lost_write(w: Wave, pc: int, row: int, me: int, byte: int) -> LabError:
+    what = f"writes byte {byte} of shared memory, and another thread writes another value there at once: a race"
+    return finding(w, pc, row, me, what, "let one thread write it, or use an atomic")
+
+
+def global_race(w: Wave, pc: int, lanes: Lanes, bad: Array, s: Segment, other: int, verb: str, did: str) -> LabError:
+    row, column, address = _one(lanes, bad)
+    x, y, _ = w.grid
+    who = f"({other % x}, {other // x % y}, {other // (x * y)})"
+    what = f"{verb} byte {address - s.base} of `{s.name}`, which block {who} {did} in the same launch: a race"
+    return finding(w, pc, row, column, what, "an atomic, or a second launch: blocks run in any order")
+
+
+def divergent_barrier(w: Wave, pc: int, row: int, column: int, other: int, why: str) -> LabError:
+    what = f"waits at a barrier that thread {other} of the same block {why}"
+    return finding(w, pc, row, column, what, "call __syncthreads() where all threads of the block pass, outside of an if")
+
+
+def unmet(w: Wave, pc: int, row: int, column: int) -> LabError:
+    what = "takes part in a warp instruction whose mask names lanes that never come"
+    return finding(w, pc, row, column, what, "name only the lanes that reach it, or move it out of the if")

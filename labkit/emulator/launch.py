@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from labkit.emulator.compile import Compiled
-from labkit.emulator.counters import Counts
+from labkit.emulator.counters import Access, Counts
+from labkit.emulator.global_races import LIMIT, GlobalShadow
 from labkit.emulator.machine import PATIENCE, Machine
 from labkit.emulator.meter import Meter
-from labkit.emulator.ptx import WIDTH
 from labkit.emulator.spaces import Buffer, Memory
 from labkit.emulator.types import Array
 from labkit.emulator.wave import Triple, Wave, param_offsets
@@ -37,26 +37,101 @@ def launch(compiled: Compiled, grid: Triple, block: Triple, args: Sequence[Buffe
     """
     started = time.perf_counter()
     check(compiled, grid, block, args, shared)
-    machine = machine_of(compiled)
-    memory = Memory(keep)
-    params = place(compiled, memory, args)
-    meter = Meter(compiled.program) if count else None
-    total = grid[0] * grid[1] * grid[2]
-    threads = block[0] * block[1] * block[2]
-    chosen: Sequence[int] = range(total) if isinstance(blocks, str) else blocks
-    done = 0
+    job = Job(compiled, grid, block, args, shared, count, keep, patience, max_thread_instructions, progress)
+    if sanitize:
+        job.sanitize()
     try:
         with np.errstate(all="ignore"):
-            for part in waves(chosen, threads):
-                wave = Wave(compiled.program, machine.layout, memory, params, grid, block, part, shared, meter)
-                machine.run(wave, patience, max_thread_instructions)
-                done += len(part)
-                if progress is not None:
-                    progress(done / len(chosen))
+            if budget is not None and blocks == "all":
+                job.sample(budget)
+            else:
+                chosen: Sequence[int] = range(job.total) if isinstance(blocks, str) else blocks
+                job.run(chosen, job.inner)
     finally:
         if not keep:
-            memory.restore()
-    return summary(meter, memory, total, done, threads, time.perf_counter() - started)
+            job.memory.restore()
+    return job.counts(time.perf_counter() - started)
+
+
+class Job:
+    """One launch under way: memory, meters, and the blocks that have run."""
+
+    def __init__(self, compiled: Compiled, grid: Triple, block: Triple, args: Sequence[Buffer | bytes], shared: int,
+                 count: bool, keep: bool, patience: float, most: int | None,
+                 progress: Callable[[float], None] | None) -> None:  # fmt: skip
+        self.compiled, self.grid, self.block, self.shared = compiled, grid, block, shared
+        self.machine, self.memory = machine_of(compiled), Memory(keep)
+        self.params = place(compiled, self.memory, args)
+        self.total, self.threads = grid[0] * grid[1] * grid[2], block[0] * block[1] * block[2]
+        self.count, self.patience, self.most, self.progress = count, patience, most, progress
+        self.inner, self.edge = Meter(compiled.program), Meter(compiled.program)
+        self.done = {id(self.inner): 0, id(self.edge): 0}
+        self.sanitizing, self.races = False, None
+        self.lanes: tuple[Access, ...] = ()
+
+    def sanitize(self) -> None:
+        self.sanitizing = True
+        layout = self.machine.layout
+        if self.total * self.threads <= LIMIT and self.total > 1 and not layout.fences:
+            self.races = GlobalShadow(layout.global_grain)
+
+    def run(self, blocks: Sequence[int], meter: Meter) -> None:
+        """Run these blocks, wave by wave."""
+        middle = blocks[len(blocks) // 2] if len(blocks) else -1
+        for part in waves(blocks, self.threads):
+            wave = Wave(self.compiled.program, self.machine.layout, self.memory, self.params, self.grid, self.block,
+                        part, self.shared, meter if self.count else None)  # fmt: skip
+            here = np.flatnonzero(part == middle)
+            wave.watch = int(here[0]) if len(here) and not self.lanes else None
+            if self.sanitizing:
+                wave.sanitize(self.races)
+            self.machine.run(wave, self.patience, self.most)
+            self.lanes = self.lanes or tuple(wave.lanes.values())
+            self.done[id(meter)] += len(part)
+            if self.progress is not None:
+                self.progress(sum(self.done.values()) / self.total)
+
+    def sample(self, budget: int) -> None:
+        """The first and last block, which stand for themselves, and as many between as `budget` allows."""
+        middle = self.total // 2
+        if self.total <= 4:
+            return self.run(range(self.total), self.inner)
+        self.run([middle], self.inner)
+        self.run([0, self.total - 1], self.edge)
+        cost = max((self.inner.total + self.edge.total) // 3, self.threads)
+        others = self.total - 3
+        wanted = min(others, max(budget // cost - 3, 0))
+        picked = range(1, self.total - 1) if wanted == others else _spread(self.total, wanted)
+        rest = [b for b in picked if b != middle]
+        if rest:
+            self.run(rest, self.inner)
+
+    def counts(self, seconds: float) -> Counts:
+        """The sums; a sample of the inner blocks is scaled to all of them."""
+        inner, edge = self.done[id(self.inner)], self.done[id(self.edge)]
+        scale = (self.total - edge) / inner if inner else 1.0
+        c = self.inner.counts(scale) + self.edge.counts() if edge else self.inner.counts(scale)
+        data = {k: getattr(c, k) for k in c.__dataclass_fields__}
+        whole = self.total / max(inner + edge, 1)
+        data.update(unique_load_bytes=self.unique("loaded", whole), unique_store_bytes=self.unique("stored", whole),
+                    blocks=self.total, threads=self.total * self.threads, sampled=inner + edge != self.total,
+                    seconds_emulated=seconds, lanes=self.lanes)  # fmt: skip
+        return Counts(**data)
+
+    def unique(self, kind: str, scale: float) -> int:
+        """Bytes of distinct sectors, scaled, at most each array's size."""
+        total = 0.0
+        for s in self.memory.segments:
+            seen = getattr(s, kind)
+            if seen is not None:
+                touched = 32 * int(np.count_nonzero(seen))
+                total += min(touched * scale, max(len(s.data), touched))
+        return round(total)
+
+
+def _spread(total: int, wanted: int) -> list[int]:
+    """`wanted` blocks between the first and the last, evenly spread, the same every time."""
+    return sorted({1 + (2 * k + 1) * (total - 2) // (2 * wanted) for k in range(wanted)}) if wanted else []
 
 
 def waves(blocks: Sequence[int], threads: int) -> Iterator[Array]:
@@ -65,19 +140,6 @@ def waves(blocks: Sequence[int], threads: int) -> Iterator[Array]:
     for start in range(0, len(blocks), size):
         part = blocks[start : start + size]
         yield np.arange(part[0], part[-1] + 1) if isinstance(part, range) else np.array(part)
-
-
-def summary(meter: Meter | None, memory: Memory, total: int, done: int, threads: int, seconds: float) -> Counts:
-    scale = total / done if done else 1.0
-    c = meter.counts(scale) if meter is not None else Counts()
-    unique: dict[str, int] = {}
-    for kind in ("loaded", "stored"):
-        per = [(32 * int(np.count_nonzero(s)), len(x.data)) for x in memory.segments if (s := getattr(x, kind)) is not None]
-        unique[kind] = round(sum(min(n * scale, max(size, n)) for n, size in per))
-    data = {k: getattr(c, k) for k in c.__dataclass_fields__}
-    data.update(unique_load_bytes=unique["loaded"], unique_store_bytes=unique["stored"], blocks=total,
-                threads=total * threads, sampled=done != total, seconds_emulated=seconds)  # fmt: skip
-    return Counts(**data)
 
 
 def machine_of(compiled: Compiled) -> Machine:
@@ -116,7 +178,7 @@ def place(compiled: Compiled, memory: Memory, args: Sequence[Buffer | bytes]) ->
     params = bytearray(size + 8)
     for at, a, p in zip(offsets, args, compiled.entry.params, strict=True):
         if isinstance(a, Buffer):
-            address = memory.place(a.root, a.name, a.offset) + a.offset
+            address = memory.place(a.root, a.name, (a.offset, a.size)) + a.offset
             params[at : at + 8] = address.to_bytes(8, "little")
         else:
             params[at : at + p.size] = a
@@ -133,7 +195,7 @@ def variables(compiled: Compiled, memory: Memory) -> None:
             if v.name not in store:
                 store[v.name] = np.zeros(max(v.size, 1), np.uint8)
                 store[v.name][: len(v.init)] = np.frombuffer(v.init, np.uint8)
-            memory.symbols[v.name] = memory.place(store[v.name], v.name, 0, v.space)
+            memory.symbols[v.name] = memory.place(store[v.name], v.name, None, v.space)
     for v in compiled.program.variables.values():
         for at, other in v.links if v.name in memory.symbols else ():
             address = memory.symbols.get(other, 0)
@@ -154,5 +216,3 @@ def _symbols(compiled: Compiled) -> set[str]:
             names.update(other for _, other in v.links)
     return names
 
-
-_ = WIDTH

@@ -19,7 +19,7 @@ from labkit.emulator.opcodes import controls, steps
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Imm, Instr, Reg, Sym
 from labkit.emulator.types import Array, Read, Step, reader
-from labkit.emulator.wave import Layout, Wave
+from labkit.emulator.wave import Layout, Unmet, Wave
 
 CONTROL = {"bra", "brx", "bar", "barrier", "ret", "exit", "trap"}
 PATIENCE = 10.0
@@ -144,42 +144,94 @@ class Run:
         self.most = most
         self.groups: dict[int, Array | None] = {0: None}
         self.waiting: dict[int, list[tuple[int, int, Array, bool]]] = {}
+        self.held: dict[int, Array] = {}
         self.alive: Array | None = None
-        self.executed = 0
+        self.executed, self.retried, self.streak = 0, -1, 0
 
     def loop(self) -> None:
-        machine, wave, meter, groups = self.machine, self.wave, self.wave.meter, self.groups
-        all_steps, stops, control = machine.steps, machine.stop, machine.control
         self.started = time.monotonic()
         turn = 0
-        while groups:
-            pc = min(groups)
-            mask = groups.pop(pc)
-            limit = min(groups) if groups else 1 << 30
-            end = min(stops[pc], limit)
-            wave.mask = mask
-            wave.merge = 0 if mask is None else self.others()
-            threads, warps = wave.thread_count(mask), wave.warp_count(mask)
-            if meter is not None:
-                meter.ran(pc, end + (end != limit), threads, warps)
-            self.executed += (end - pc + 1) * threads
-            for at in range(pc, end):
-                wave.pc = at
-                all_steps[at](wave)
-            if end == limit:
-                groups[limit] = self.join(groups[limit], mask)
-            else:
-                control[end](self, end, mask)
-            turn += 1
-            if turn & 63 == 0:
-                self.check(end)
+        while True:
+            while self.groups:
+                self.turn(self.pick())
+                turn += 1
+                if turn & 63 == 0:
+                    self.check(self.wave.pc)
+            if not self.held:
+                break
+            self.retry()
         if self.waiting:
             raise findings.deadlock(self)
+
+    def pick(self) -> int:
+        """The group to run: the lowest, but for a lock's sake now and then the highest.
+
+        Threads that spin for a lock stand below the one that holds it; it must run too.
+        """
+        self.streak += 1
+        if len(self.groups) > 1 and self.streak & 1023 > 768:
+            return max(self.groups)
+        return min(self.groups)
+
+    def turn(self, pc: int) -> None:
+        """Run one group until it meets another one, or to its next branch, barrier or exit."""
+        wave, groups = self.wave, self.groups
+        mask = groups.pop(pc)
+        limit = min((g for g in groups if g > pc), default=1 << 30)
+        end = min(self.machine.stop[pc], limit)
+        wave.mask = mask
+        wave.merge = 0 if mask is None else self.others()
+        threads, warps = wave.thread_count(mask), wave.warp_count(mask)
+        self.executed += (end - pc + 1) * threads
+        at = pc
+        try:
+            for at, step in enumerate(self.machine.steps[pc:end], pc):
+                wave.pc = at
+                step(wave)
+        except Unmet as unmet:
+            self.ran(pc, at, threads, warps)
+            return self.hold(at, mask, unmet.here)
+        self.ran(pc, end + (end != limit), threads, warps)
+        wave.pc = end
+        if end == limit:
+            groups[limit] = self.join(groups[limit], mask)
+        else:
+            self.machine.control[end](self, end, mask)
+
+    def ran(self, start: int, end: int, threads: int, warps: int) -> None:
+        if self.wave.meter is not None:
+            self.wave.meter.ran(start, end, threads, warps)
+
+    def hold(self, pc: int, mask: Array | None, here: Array) -> None:
+        """A warp instruction lacks lanes: complete warps go on, the others wait for theirs."""
+        rest = (np.True_ if mask is None else mask) & ~here
+        waited = self.held.pop(pc, None)
+        if waited is not None:
+            self.go(pc, waited | rest)
+        elif rest.any():
+            self.held[pc] = rest
+        if here.any():
+            self.go(pc, here)
+
+    def retry(self) -> None:
+        """Nothing else can run: lanes that exited meanwhile no longer count; the rest never come."""
+        if self.retried == self.executed:
+            pc, mask = next(iter(self.held.items()))
+            row, column = np.argwhere(np.broadcast_to(mask, (self.wave.B, self.wave.T)))[0]
+            if self.wave.strict:
+                raise findings.unmet(self.wave, pc, int(row), int(column))
+            self.wave.forced = True
+        self.retried = self.executed
+        for pc, mask in self.held.items():
+            self.go(pc, mask)
+        self.held.clear()
 
     def others(self) -> int:
         """Registers that threads outside the running group may still read."""
         live, bits = self.machine.program.live, 0
         for pc in self.groups:
+            bits |= live[pc]
+        for pc in self.held:
             bits |= live[pc]
         for entries in self.waiting.values():
             for resume, _, _, _ in entries:
@@ -206,11 +258,11 @@ class Run:
 
     def exit(self, mask: Array | None, pc: int) -> None:
         self.started = time.monotonic()
-        self.executed = 0
+        self.streak = 0
         if mask is None:
             return
         alive = np.True_ if self.alive is None else self.alive
-        self.alive = alive & ~mask
+        self.alive = self.wave.alive = alive & ~mask
         if self.waiting:
             from labkit.emulator.barrier import left
 

@@ -47,6 +47,7 @@ class Segment:
     stored: NDArray[np.bool_] | None = None
     undo: list[Any] | None = None
     views: dict[Any, Array] = field(default_factory=dict)
+    parts: list[tuple[int, int, str]] = field(default_factory=list)
 
     @property
     def end(self) -> int:
@@ -58,6 +59,13 @@ class Segment:
             size = dtype.itemsize
             self.views[dtype] = self.data[: len(self.data) // size * size].view(dtype)
         return self.views[dtype]
+
+    def called(self, byte: int) -> tuple[str, int]:
+        """The argument that byte `byte` belongs to, and how far into it: several may share an allocation."""
+        for start, size, name in self.parts:
+            if start <= byte < start + size:
+                return name, byte - start
+        return self.name, byte - self.offset
 
     def mark(self, kind: str, sectors: Array) -> None:
         """Remember which 32-byte sectors were touched."""
@@ -90,13 +98,16 @@ class Memory:
         self.symbols: dict[str, int] = {}
         self.next = GLOBAL_BASE
 
-    def place(self, data: NDArray[np.uint8], name: str, offset: int = 0, space: str = "global") -> int:
-        """Give an allocation an address; the same allocation twice gets the same one."""
+    def place(self, data: NDArray[np.uint8], name: str, part: tuple[int, int] | None = None, space: str = "global") -> int:
+        """Give an allocation an address; the same allocation twice gets the same one.  part: offset and size used."""
         address = data.__array_interface__["data"][0]
+        offset, size = part or (0, len(data))
         for s in self.segments:
             if s.data.__array_interface__["data"][0] == address and len(s.data) == len(data):
+                s.parts.append((offset, size, name))
                 return s.base
         s = Segment(self.next, data, name, offset, space, undo=None if self.keep else [])
+        s.parts.append((offset, size, name))
         self.segments.append(s)
         self.bases.append(s.base)
         self.next += -(-(len(data) + GAP) // PAGE) * PAGE

@@ -12,13 +12,23 @@ from typing import Any
 
 import numpy as np
 
+from labkit.emulator.counters import Access
 from labkit.emulator.meter import Meter, by_warp
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import WIDTH, Instr
+from labkit.emulator.shadow import Shadow
 from labkit.emulator.spaces import Memory
 from labkit.emulator.types import DTYPE, Array, bits_as
 
 Triple = tuple[int, int, int]
+
+
+class Unmet(Exception):
+    """Lanes of a warp instruction have not all come; `here` are the threads of those warps that are complete."""
+
+    def __init__(self, here: Array) -> None:
+        super().__init__()
+        self.here = here
 
 
 class Layout:
@@ -37,15 +47,28 @@ class Layout:
             self.offsets[v.name] = -(-start // v.align) * v.align
         self.dynamic_start = max([self.offsets[v.name] for v in self.dynamic], default=self.size["shared"])
 
-        self.granule = min([WIDTH[i.types[-1]] for i in p.code if i.op in ("ld", "st") and touches_local(i)], default=4)
+        self.granule = min([WIDTH[i.types[-1]] for i in p.code if i.op in ("ld", "st") and touches(i, "local")], default=4)
+
+        self.grain = min([_unit(i) for i in p.code if i.op in SHARED_OPS and touches(i, "shared")], default=4)
+        self.global_grain = min([_unit(i) for i in p.code if i.op in ("ld", "st") and touches(i, "global")], default=4)
+        self.fences = any(i.op in ("membar", "fence") or {"acquire", "release", "acq_rel"} & set(i.mods) for i in p.code)
 
     def shared_bytes(self, dynamic: int) -> int:
         return self.dynamic_start + dynamic if dynamic else self.size["shared"]
 
 
-def touches_local(i: Instr) -> bool:
-    """Whether a load or store may reach local memory: it says so, or names no space."""
-    return not {"global", "shared", "const", "param", "shared_cta", "param_entry"} & set(i.mods)
+SHARED_OPS = ("ld", "st", "atom", "red")
+NAMED = {"global", "shared", "const", "param", "shared_cta", "param_entry", "local"}
+
+
+def touches(i: Instr, space: str) -> bool:
+    """Whether a load or store may reach `space`: it says so, or names none."""
+    named = {m.removesuffix("_cta") for m in i.mods if m in NAMED}
+    return not named or space in named
+
+
+def _unit(i: Instr) -> int:
+    return min(WIDTH[i.types[-1]], 8)
 
 
 class Wave:
@@ -71,6 +94,18 @@ class Wave:
         self.symbols: dict[tuple[str, Any], Array] = {}
         self.printed: list[str] = []
         self.clock = 0
+        self.alive: Array | None = None
+        self.forced, self.strict = False, False
+        self.shadow: Shadow | None = None
+        self.races: Any = None
+        self.watch: int | None = None
+        self.lanes: dict[int, Access] = {}
+
+    def sanitize(self, races: Any) -> None:
+        """Watch shared memory (and `races`, global memory) from here on."""
+        if self.shared_size:
+            self.shadow = Shadow(self, self.layout.grain)
+        self.races, self.strict = races, True
 
     def put(self, slot: int, value: Array) -> None:
         """Write a register of the active threads; the others keep theirs if they may still read it."""
@@ -103,15 +138,31 @@ class Wave:
 
     def passed_barrier(self, rows: Array | None) -> None:
         """The threads of these blocks (None: of all) have met at a barrier."""
+        if self.shadow is not None:
+            self.shadow.passed(rows)
 
     def passed_warp_barrier(self) -> None:
         """The active threads have met their warp at __syncwarp()."""
+        if self.shadow is not None:
+            self.shadow.passed_warp()
 
     def meet(self, pc: int, members: Array) -> None:
-        """The lanes named in `members` take part in a warp instruction."""
+        """Lanes of a warp instruction: raises Unmet where a lane named in `members` is alive but elsewhere."""
+        if self.mask is None or self.forced:
+            return
+        bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+        on = by_warp(self.active(), False)
+        alive = by_warp(np.broadcast_to(np.True_ if self.alive is None else self.alive, (self.B, self.T)), False)
+        named = np.bitwise_or.reduce(np.where(on, by_warp(np.broadcast_to(members, (self.B, self.T)), 0), 0), axis=2)
+        missing = ((alive & ~on) * bits).sum(axis=2, dtype=np.uint32) & named
+        if missing.any():
+            here = np.repeat((missing == 0) & on.any(axis=2), 32, axis=1)[:, : self.T] & self.active()
+            raise Unmet(here)
 
     def note_shared(self, pc: int, lanes: Any, size: int, kind: str) -> None:
         """Tell the sanitizer of a shared access."""
+        if self.shadow is not None and lanes.at.size:
+            self.shadow.note(pc, lanes, size, kind)
 
     def active(self) -> Array:
         """The mask as a full (B, T) array."""

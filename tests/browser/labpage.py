@@ -103,7 +103,7 @@ class Lab:
     def __init__(self, page: Any, url: str, notebook: str) -> None:
         self.page = page
         page.goto(f"{url}/lab/tree/{notebook}?token={TOKEN}&reset")
-        self.wait_idle(120)
+        self.wait_idle(60)
 
     def wait_idle(self, seconds: float = 60) -> None:
         """Wait until the notebook has a kernel and that is idle."""
