@@ -30,9 +30,12 @@ class Lanes:
     def __init__(self, w: Wave, address: Array, shape: tuple[int, ...] = (1, 1)) -> None:
         mask = w.mask
         if mask is None:
-            self.shape = np.broadcast_shapes(address.shape, shape)
             self.on: Array | None = None
-            self.at = np.broadcast_to(address, self.shape)
+            if shape == (1, 1):
+                self.shape, self.at = address.shape, address
+            else:
+                self.shape = np.broadcast_shapes(address.shape, shape)
+                self.at = np.broadcast_to(address, self.shape)
         else:
             self.shape = np.broadcast_shapes(address.shape, mask.shape, shape)
             self.on = np.broadcast_to(mask, self.shape)
@@ -255,13 +258,14 @@ def watch(w: Wave, pc: int, lanes: Lanes, size: int, kind: str) -> None:
 class Pattern:
     """Facts about a shared access that depend on its addresses only; kept, because loops repeat them."""
 
-    __slots__ = ("conflicts", "high", "index", "low", "mixed", "requests")
+    __slots__ = ("alone", "conflicts", "high", "index", "low", "mixed", "requests")
 
     def __init__(self, lanes: Lanes, size: int, itemsize: int) -> None:
         at = lanes.at
         self.low, self.high = (int(at.min()), int(at.max())) if at.size else (0, -size)
         self.mixed = int(np.bitwise_or.reduce(at, axis=None)) & (size - 1) if at.size else 0
         self.index = at // itemsize
+        self.alone = lanes.shape[0] == 1 and np.unique(at).size == at.size
         self.requests, self.conflicts = bank_conflicts(lanes, size)
 
 
@@ -328,7 +332,7 @@ def store_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values:
             some = lanes.on is not None and value.shape[1] > 1
             value = value[:, lanes.on[0]] if some and lanes.on is not None else value
             view[:, first + k] = value
-            if w.shadow is not None and value.shape[1] > 1:
+            if w.shadow is not None and value.shape[1] > 1 and not facts.alone:
                 check_lost(w, pc, lanes, differs(view[:, first + k], value))
         return
     lanes = Lanes(w, address, np.broadcast_shapes((w.B, 1), *(v.shape for v in values)))

@@ -19,7 +19,7 @@ from labkit.emulator.types import Array
 from labkit.emulator.wave import Triple, Wave, param_offsets
 from labkit.errors import LabError
 
-WAVE = 32768
+WAVE = 16384
 LIMITS = (1024, 1024, 64)
 _machines: weakref.WeakKeyDictionary[Compiled, Machine] = weakref.WeakKeyDictionary()
 _globals: weakref.WeakKeyDictionary[Compiled, dict[str, Array]] = weakref.WeakKeyDictionary()
@@ -135,7 +135,7 @@ def _spread(total: int, wanted: int) -> list[int]:
 
 
 def waves(blocks: Sequence[int], threads: int) -> Iterator[Array]:
-    """Blocks in groups of about 32,768 threads, so that a wave's registers stay in the cache."""
+    """Blocks in groups of about 16,384 threads, so that a wave's registers stay in the cache."""
     size = max(1, WAVE // threads)
     for start in range(0, len(blocks), size):
         part = blocks[start : start + size]
