@@ -82,12 +82,14 @@ def main() -> None:
                 )
 
 
+SLIDERS = """place => [...place.querySelectorAll('[class*=labkit-set-], .labkit-guess')]
+    .filter(part => part.querySelector('.noUi-handle'))
+    .map(part => [...part.classList].find(name => name.startsWith('labkit-')))"""
+
+
 def sliders(panel: labpage.Panel) -> list[str]:
     """The settings of a panel that have a slider, and the guess."""
-    names = panel.place.evaluate("""place => [...place.querySelectorAll('[class*=labkit-set-], .labkit-guess')]
-        .filter(part => part.querySelector('.noUi-handle'))
-        .map(part => [...part.classList].find(c => c.startsWith('labkit-')).replace(/^labkit-(set-)?/, ''))""")
-    return [str(name) for name in names]
+    return [str(name).removeprefix("labkit-").removeprefix("set-") for name in panel.place.evaluate(SLIDERS)]
 
 
 if __name__ == "__main__":

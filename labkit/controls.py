@@ -7,8 +7,9 @@ from typing import Any
 
 from labkit.plots.axis import is_number, short
 
-LABEL = {"description_width": "84px"}
+LABEL = {"description_width": "72px"}
 WIDE = {"width": "98%"}
+ROW = {**WIDE, "flex_flow": "row nowrap"}
 TOGGLES = 26  # as many letters fit beside each other; longer lists of names drop down
 
 
@@ -41,7 +42,7 @@ def _toggles(label: str, values: Sequence[Any], value: Any) -> Any:
 
     look = {**LABEL, "button_width": "auto"}
     listed = [(str(v), v) for v in values]
-    return ipywidgets.ToggleButtons(description=label, options=listed, value=value, style=look, layout=WIDE)
+    return ipywidgets.ToggleButtons(description=label, options=listed, value=value, style=look, layout=ROW)
 
 
 def _drop(label: str, values: Sequence[Any], value: Any) -> Any:

@@ -165,7 +165,7 @@ class Panel:
         if busy:
             return f"<span class='labkit-busy'>{html.escape(busy)}</span>"
         if self.error is not None:
-            return f"<pre class='labkit-error'>{html.escape(str(self.error).strip(chr(10)))}</pre>"
+            return f"<div class='labkit-error'>{html.escape(str(self.error).strip(chr(10)))}</div>"
         return f"<span class='labkit-facts'>{html.escape(self.facts())}</span>"
 
     def facts(self) -> str:
@@ -187,7 +187,7 @@ class Panel:
             value=self.picture, format="png", layout={"width": "100%", "max_width": f"{WIDTH}px"}
         )
         self.image.add_class("labkit-figure")
-        self.note = w.HTML(layout={"width": "100%", "margin": "4px 8px"})
+        self.note = w.HTML(layout={"width": "calc(100% - 16px)", "margin": "4px 8px"})
         self.sweep, again = (
             w.Button(description=text, layout={"width": "110px"}) for text in ("sweep", "time again")
         )
@@ -201,7 +201,7 @@ class Panel:
             self.progress,
         ]
         beside = w.HBox(
-            [w.VBox(left, layout={"flex": "0 1 270px", "min_width": "230px"}),
+            [w.VBox(left, layout={"flex": "0 1 285px", "min_width": "230px"}),
              w.VBox([self.image], layout={"flex": "1 1 380px", "max_width": f"{WIDTH + 8}px"})],
             layout={"flex_flow": "row wrap", "align_items": "center"},
         )  # fmt: skip

@@ -46,7 +46,7 @@ class Curve:
         )
         self.line = Line2D([], [], linewidth=1.8, **paint)
         self.points = {source: Line2D([], [], **point(source), **paint) for source in paper.MARKERS}
-        self.here = Line2D([], [], **point("live", size=13), color=paper.VERMILLION, animated=animated)
+        self.here = Line2D([], [], **point("live", size=11), color=paper.VERMILLION, animated=animated)
         self.guess = Line2D([], [], linestyle=":", linewidth=2.2, color=paper.PURPLE, animated=animated)
         self.says = Words(axes, axes.transData, paper.TEXT, paper.INK)
         self.guessed = Words(axes, axes.get_yaxis_transform(), paper.SMALL, paper.INK, "right")
@@ -78,7 +78,7 @@ class Curve:
             at = level(ceiling)
             self.axes.axhline(at, color=paper.INK, linewidth=1.3, linestyle="--", zorder=1.5)
             named = f"{ceiling.name}: {at:,.4g} {ceiling.unit}"
-            self.axes.text(0.01, at, named, color=paper.INK, fontsize=paper.SMALL, va="bottom",
+            self.axes.text(0.01, at + 0.015 * top, named, color=paper.INK, fontsize=paper.SMALL, va="bottom",
                            transform=self.axes.get_yaxis_transform())  # fmt: skip
         paper.legend(self.axes, keys)
 
@@ -99,9 +99,16 @@ class Curve:
         self.faint.set_segments(self._faint([self.at(theirs, x) for theirs in (others or {}).values()]))
         self._stand(self.at([] if current is None else [current], x), current)
         self.guess.set_data(*_columns([] if guess is None else [(end, guess) for end in self.scale.limits]))
-        self.guessed.say(
-            "" if guess is None else "your guess", 0.99, (guess or 0.0) + 0.025 * self.axes.get_ylim()[1]
-        )
+        self._name_guess(track, guess)
+
+    def _name_guess(self, track: list[Point], guess: float | None) -> None:
+        """Write "your guess" at the end where the curve is farther from it."""
+        if guess is None:
+            self.guessed.say("", 0, 0)
+            return
+        left, right = (abs(track[end][1] - guess) if track else 0.0 for end in (0, -1))
+        at, align = (0.01, "left") if left > right else (0.99, "right")
+        self.guessed.say("your guess", at, guess + 0.025 * self.axes.get_ylim()[1], align)
 
     def _faint(self, tracks: list[list[Point]]) -> list[list[Point]]:
         if not self.scale.names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -94,6 +94,6 @@ class Sheet:
         self.lanes = None
         if self._with_lanes:
             self.lanes = Lanes(figure.add_axes((0.02, 6 / height, 0.96, (LANES - 8) / height)), animated=True)
-        self.canvas: Any = figure.canvas
+        self.canvas = cast(Any, figure.canvas)
         self.canvas.draw()
         self._kept = self.canvas.copy_from_bbox(figure.bbox)

@@ -54,7 +54,7 @@ def layout(access: Access) -> Layout:
     width = min(WIDEST_LINE, WIDTH / span)
     left = (WIDTH - width * span) / 2
     lines, breaks = {}, []
-    for line, gap in zip(touched, [*gaps, False], strict=True):
+    for line, gap in zip(touched, [*gaps, False], strict=False):
         lines[line] = left
         left += width
         if gap:
