@@ -87,7 +87,7 @@ def _exact(a: float, b: float, c: float, plain: float) -> float:
     try:
         return float(total.numerator / total.denominator)
     except OverflowError:
-        return float(np.copysign(np.inf, total))
+        return float("inf") if total > 0 else float("-inf")
 
 
 def fma16(a: Array, b: Array, c: Array) -> Array:

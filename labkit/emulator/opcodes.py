@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from labkit.emulator import access, alu, atomics, convert, printing, warps
+from labkit.emulator import access, alu, atomics, convert, matrix, printing, warps
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
 from labkit.emulator.types import Step
@@ -30,7 +30,8 @@ MAKERS: dict[str, Maker] = {
     "ld": access.load, "ldu": access.load, "st": access.store,
     "atom": atomics.atom, "red": atomics.atom, "shfl": warps.shfl, "vote": warps.vote, "match": warps.match,
     "redux": warps.redux, "activemask": warps.activemask, "elect": warps.elect, "vprintf": printing.vprintf,
-    "__assertfail": printing.assertfail,
+    "__assertfail": printing.assertfail, "mma": matrix.mma, "wmma": matrix.wmma, "ldmatrix": matrix.ldmatrix,
+    "stmatrix": matrix.stmatrix, "movmatrix": matrix.movmatrix, "cp": matrix.copy_async,
     **dict.fromkeys(("membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "griddepcontrol",
                      "applypriority", "setmaxnreg"), nothing),
 }  # fmt: skip
