@@ -195,16 +195,22 @@ def store_global(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values:
             raise findings.read_only(w, pc, lanes, s)
         first = (lanes.at[part] - s.base) // dtype.itemsize
         view = s.view(dtype)
-        if w.races is not None:
-            new = [differs(view[first + k], lanes.pick(v)[part]) for k, v in enumerate(values)]
-            w.races.check(w, pc, lanes, size, s, part, np.logical_or.reduce(new))
+        new = changed(view, first, lanes, values, part) if w.races is not None else None
         for k in range(n):
             index = first + k if k else first
             if s.undo is not None:
                 s.save(view, index)
             view[index] = lanes.pick(values[k])[part]
+        if new is not None:
+            w.races.check(w, pc, lanes, size, s, part, new, changed(view, first, lanes, values, part))
     if w.meter is not None:
         count_global(w, pc, lanes, size, "store", found)
+
+
+def changed(view: Array, first: Array, lanes: Lanes, values: list[Array], part: Any) -> Array:
+    """Which lanes' values differ from what is in memory."""
+    result: Array = np.logical_or.reduce([differs(view[first + k], lanes.pick(v)[part]) for k, v in enumerate(values)])
+    return result
 
 
 def count_global(w: Wave, pc: int, lanes: Lanes, size: int, kind: str, found: list[tuple[Segment, Any]]) -> None:

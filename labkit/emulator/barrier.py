@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labkit.emulator import findings
+from labkit.emulator.meter import by_warp
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
 from labkit.emulator.types import Array, reader
@@ -33,6 +34,7 @@ def barrier(i: Instr, p: Program, pc: int) -> Callable[[Run, int, Array | None],
             return run.go(at + 1, None)
         name = int(number(w).flat[0])
         on = w.active() if mask is None else mask
+        run.went_on = run.went_on & ~on
         run.waiting.setdefault(name, []).append((at + 1, at, on, "arrive" in i.mods))
         release(run, name, int(count(w).flat[0]) if count else None)
 
@@ -52,6 +54,8 @@ def release(run: Run, name: int, count: int | None = None) -> None:
     if not full.any():
         return
     row = full[:, None]
+    if w.strict and count is None:
+        together(run, entries, row)
     w.passed_barrier(None if full.all() else row)
     rest = []
     for resume, at, mask, only_arrive in entries:
@@ -66,12 +70,36 @@ def release(run: Run, name: int, count: int | None = None) -> None:
         del run.waiting[name]
 
 
+def together(run: Run, entries: list[tuple[int, int, Array, bool]], row: Array) -> None:
+    """The lanes of a warp must meet at one and the same barrier instruction."""
+    w = run.wave
+    seen: dict[int, Array] = {}
+    for _, at, mask, _ in entries:
+        here = by_warp(np.broadcast_to(mask & row, (w.B, w.T)), False).any(axis=2)
+        for other, there in seen.items():
+            if other != at and (both := here & there).any():
+                block, warp = (int(x) for x in np.argwhere(both)[0])
+                column = 32 * warp + int(np.broadcast_to(mask, (w.B, w.T))[block, 32 * warp : 32 * warp + 32].argmax())
+                why = f"of the same warp does not reach; it waits at another one ({w.program.where(other)})"
+                raise findings.divergent_barrier(w, at, block, column, why)
+        seen[at] = seen.get(at, np.zeros_like(here)) | here
+
+
 def left(run: Run, gone: Array, pc: int) -> None:
-    """Some threads exited: the others may have all arrived now."""
+    """Some threads exited: the others may have all arrived now.
+
+    A thread that merely left early is no fault; one that went on past the barrier, and wrote something, is.
+    """
+    w = run.wave
+    past = np.broadcast_to(gone & run.went_on, (w.B, w.T))
+    if w.strict and past.any():
+        for entries in run.waiting.values():
+            for _, at, mask, _ in entries:
+                blocks = past.any(axis=1) & np.broadcast_to(mask, past.shape).any(axis=1)
+                if blocks.any():
+                    block = int(blocks.argmax())
+                    column = int(np.broadcast_to(mask, past.shape)[block].argmax())
+                    why = f"of the same block, number {int(past[block].argmax())}, went past"
+                    raise findings.divergent_barrier(w, at, block, column, why)
     for name in list(run.waiting):
         release(run, name)
-
-
-def stuck(run: Run) -> None:
-    """No group can run, some wait: say who waits for whom."""
-    raise findings.deadlock(run)

@@ -113,8 +113,8 @@ def global_race(w: Wave, pc: int, lanes: Lanes, bad: Array, s: Segment, other: i
     return finding(w, pc, row, column, what, "an atomic, or a second launch: blocks run in any order")
 
 
-def divergent_barrier(w: Wave, pc: int, row: int, column: int, other: int, why: str) -> LabError:
-    what = f"waits at a barrier that thread {other} of the same block {why}"
+def divergent_barrier(w: Wave, pc: int, row: int, column: int, why: str) -> LabError:
+    what = f"waits at a barrier that a thread {why}"
     return finding(w, pc, row, column, what, "call __syncthreads() where all threads of the block pass, outside of an if")
 
 

@@ -33,12 +33,14 @@ class GlobalShadow:
             kind[s.base] = np.zeros(len(s.data) // self.grain + 16, np.int32)
         return kind[s.base]
 
-    def check(self, w: Wave, pc: int, lanes: Lanes, size: int, s: Segment, part: Any, changed: Array | None) -> None:
-        """One access; `changed` is None for a load, else which lanes store something new."""
+    def check(self, w: Wave, pc: int, lanes: Lanes, size: int, s: Segment, part: Any, changed: Array | None,
+              lost: Array | None = None) -> None:  # fmt: skip
+        """One access; `changed` is None for a load, else which lanes stored something new, `lost` whose is gone."""
         if lanes.shape[0] == 1:
             lanes = _full(w, lanes)
             part = ...
             changed = None if changed is None else np.broadcast_to(changed, lanes.at.shape)
+            lost = None if lost is None else np.broadcast_to(lost, lanes.at.shape)
         at = (lanes.at[part] - s.base) // self.grain
         me = np.broadcast_to(w.blocks[lanes.rows(w)].astype(np.int32) + 1, lanes.at.shape)[part]
         for k in range(max(size // self.grain, 1)):
@@ -54,6 +56,8 @@ class GlobalShadow:
             seen = reader[at + k]
             self.report(w, pc, lanes, part, s, seen, (seen != 0) & (seen != me) & changed, "writes", "read")
             writer[at + k] = me
+            who = writer[at + k]
+            self.report(w, pc, lanes, part, s, who, (who != me) & np.asarray(lost), "writes", "wrote")
 
     def report(self, w: Wave, pc: int, lanes: Lanes, part: Any, s: Segment, who: Array, bad: Array, verb: str, did: str) -> None:
         if not bad.any():

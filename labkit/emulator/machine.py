@@ -36,11 +36,15 @@ class Machine:
             if controls(i, CONTROL):
                 self.control[pc] = getattr(self, "_" + ("exit" if i.op in ("ret", "trap") else i.op))(i, pc)
         self.steps: list[Step] = [guarded(s, i, p) for s, i in zip(steps(p, CONTROL), p.code, strict=True)]
-        self.stop = [0] * len(p.code)
-        stop = len(p.code)
-        for pc in range(len(p.code) - 1, -1, -1):
-            stop = pc if pc in self.control else stop
-            self.stop[pc] = stop
+        self.stop = self._next(lambda pc, i: pc in self.control)
+        self.writes = self._next(lambda pc, i: i.op in ("st", "atom", "red"))
+
+    def _next(self, test: Callable[[int, Instr], bool]) -> list[int]:
+        """For each instruction, the first one from there on that passes the test."""
+        found = [len(self.program.code)] * (len(self.program.code) + 1)
+        for pc in range(len(self.program.code) - 1, -1, -1):
+            found[pc] = pc if test(pc, self.program.code[pc]) else found[pc + 1]
+        return found
 
     def _guard(self, i: Instr) -> Read | None:
         if i.guard is None:
@@ -146,7 +150,8 @@ class Run:
         self.waiting: dict[int, list[tuple[int, int, Array, bool]]] = {}
         self.held: dict[int, Array] = {}
         self.alive: Array | None = None
-        self.executed, self.retried, self.streak = 0, -1, 0
+        self.executed, self.progress, self.retried, self.streak = 0, 0, -1, 0
+        self.went_on: Array = np.zeros((1, 1), np.bool_)
 
     def loop(self) -> None:
         self.started = time.monotonic()
@@ -192,7 +197,10 @@ class Run:
             self.ran(pc, at, threads, warps)
             return self.hold(at, mask, unmet.here)
         self.ran(pc, end + (end != limit), threads, warps)
+        self.progress += 1
         wave.pc = end
+        if self.waiting and self.machine.writes[pc] < end:
+            self.went_on = (wave.active() if mask is None else mask) | self.went_on
         if end == limit:
             groups[limit] = self.join(groups[limit], mask)
         else:
@@ -215,13 +223,13 @@ class Run:
 
     def retry(self) -> None:
         """Nothing else can run: lanes that exited meanwhile no longer count; the rest never come."""
-        if self.retried == self.executed:
+        if self.retried == self.progress:
             pc, mask = next(iter(self.held.items()))
             row, column = np.argwhere(np.broadcast_to(mask, (self.wave.B, self.wave.T)))[0]
             if self.wave.strict:
                 raise findings.unmet(self.wave, pc, int(row), int(column))
             self.wave.forced = True
-        self.retried = self.executed
+        self.retried = self.progress
         for pc, mask in self.held.items():
             self.go(pc, mask)
         self.held.clear()

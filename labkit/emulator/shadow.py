@@ -92,6 +92,8 @@ class Shadow:
         else:
             self.settle()
             row, cell, thread = self.cells(lanes, size)
+            if kind == "atomic":
+                self.check_known(pc, lanes, row, cell)
             self.check_write(pc, row, cell, thread, kind == "atomic")
 
     def cells(self, lanes: Lanes, size: int) -> tuple[Array, Array, Array]:

@@ -59,7 +59,7 @@ DEFECTS = [
            f"{K}{AB} {{ {I} if (PICK(i * 4 < n, i * 4 + 3 < n)) ((float4*)b)[i] = ((const float4*)a)[i]; }}", [floats(102), floats(102), i4(102)]),
     Defect("wild_index", "memcheck", "array", f"{K}(const int* a, float* b, int n) {{ {I} if (i < n) b[a[i] PICK(* 100000000, )] = 1; }}",
            [ints(100), floats(100), i4(100)]),
-    Defect("null_pointer", "memcheck", "array", f"{K}{AB} {{ {I} float* p = PICK(nullptr, b); if (i < n) p[i] = 1; }}", A100),
+    Defect("null_pointer", "memcheck", "array", f"{K}{AB} {{ {I} float* p = PICK((float*)(long long)(n - 100), b); if (i < n) p[i] = 1; }}", A100),
     Defect("atomic_outside", "memcheck", "past its end", f"{K}(const int* a, int* b, int n) {{ {I} if (i < n) atomicAdd(&b[a[i] PICK(, % 10)], 1); }}",
            [ints(100), ints(10), i4(100)]),
     Defect("misaligned_float4", "memcheck", "multiple of 16",
@@ -109,5 +109,5 @@ DEFECTS = [
     Defect("waits_for_nobody", "none", "spins", f"{K}(volatile int* flag, int* b) {{ {I} while (*flag PICK(== 0, != 0)) ; b[i] = 1; }}", [np.zeros(1, i4), ints(128)]),
     Defect("block_race", "racecheck", "race", f"{K}{AB} {{ {I} b[PICK(t, i)] = a[i] + 1; }}", A128),
     Defect("neighbour_block", "racecheck", "race", f"{K}(float* a, float* b, int n) {{ {I} float v = a[(i + 1) % n]; PICK(a, b)[i] = v + 1; }}", A128),
-    Defect("failed_assert", "none", "assert", f"#include <cassert>\n{K}{AB} {{ {I} assert(a[i] < PICK(100, 1000)); b[i] = a[i]; }}", A128),
+    Defect("failed_assert", "none", "assert", f"{K}{AB} {{ {I} assert(a[i] < PICK(100, 1000)); b[i] = a[i]; }}", A128),
 ]  # fmt: skip
