@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,12 +30,20 @@ def _kind(values: Sequence[Any]) -> Callable[[str, Sequence[Any], Any], Any]:
 
 
 def _slide(label: str, values: Sequence[Any], value: Any) -> Any:
-    import ipywidgets
-
     listed = [(short(v), v) for v in sorted(values)]
-    return ipywidgets.SelectionSlider(
-        description=label, options=listed, value=value, style=LABEL, layout=WIDE
-    )
+    return _quiet_slider()(description=label, options=listed, value=value, style=LABEL, layout=WIDE)
+
+
+@functools.cache
+def _quiet_slider() -> Any:
+    """A slider whose moves are not echoed to the browser: one message less before the figure's."""
+    import ipywidgets
+    import traitlets
+
+    class QuietSlider(ipywidgets.SelectionSlider):  # type: ignore[misc] # ipywidgets is untyped
+        index = traitlets.Int(None, allow_none=True).tag(sync=True, echo_update=False)
+
+    return QuietSlider
 
 
 def _toggles(label: str, values: Sequence[Any], value: Any) -> Any:

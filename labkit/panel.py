@@ -39,6 +39,7 @@ class Panel:
         self.experiment, self.x = experiment, axis(experiment.grid, x)
         self.picture, self.current = b"", None  # type: bytes, Measurement | None
         self.error: LabError | None = None
+        self._news = 0  # how often a measurement was added: older frames show less
         self._known = {self._key(m.settings): m for m in experiment.known()}
         self._others = experiment.others()
         self._guess = None if guess is False else 50.0 if guess is None or guess is True else float(guess)
@@ -136,6 +137,7 @@ class Panel:
             self.progress.value += 1
         if not isinstance(result, LabError):
             self._known[self._key(settings)] = result
+            self._news += 1
         if self._key(settings) == self._key(self._wanted):
             self._stand(result)
         elif not isinstance(result, LabError):
@@ -154,7 +156,8 @@ class Panel:
     def _draw(self) -> None:
         share = None if self._guess is None else self._guess / 100
         shown = scene(self.experiment, list(self._known.values()), self._others, self.current, self.x, share)
-        self.picture = self._sheet.frame(shown)
+        point = None if self.current is None else self._key(self.current.settings)
+        self.picture = self._sheet.frame(shown, (point, share, self._news))
         if self.widget is not None:
             self.image.value = self.picture
 

@@ -30,8 +30,8 @@ def test_controls_follow_from_the_grid():
     shown = panel(fakes.Experiment())
     kinds = {name: type(made).__name__ for name, made in shown.controls.items()}
     assert kinds == {
-        "stride": "SelectionSlider",
-        "block": "SelectionSlider",
+        "stride": "QuietSlider",
+        "block": "QuietSlider",
         "width": "ToggleButtons",
         "aligned": "Checkbox",
     }

@@ -28,6 +28,7 @@ __all__ = [
     "png",
     "quantity",
     "roofline",
+    "under_roofline",
 ]
 
 
@@ -38,4 +39,11 @@ def plot(measurements: Sequence[Measurement], x: str, y: str = "bandwidth", by: 
     known = list({(m.ceiling.name, m.ceiling.value): m.ceiling for m in measurements}.values())
     shown = known[0] if len(known) == 1 and known[0].unit == quantity(y).label and known[0].value else None
     curve(axes, measurements, x, y, by, ceiling=shown)
+    return Drawing(sheet, "\n".join(str(m) for m in measurements))
+
+
+def under_roofline(measurements: Sequence[Measurement]) -> Drawing:
+    """Draw `measurements` under the roofline of the device they are from."""
+    sheet = figure(640, 340)
+    roofline(sheet.add_axes((0.105, 0.15, 0.875, 0.75)), measurements[0].device, measurements)
     return Drawing(sheet, "\n".join(str(m) for m in measurements))
