@@ -1,13 +1,33 @@
 """A CUDA emulator: the reader's CUDA C, compiled to PTX by NVIDIA's own compiler and run by NumPy.
 
-`compile_kernel` turns source into a Compiled kernel, `launch` runs it on arrays and returns Counts, what it did to
-memory in the units of Nsight Compute, or raises LabError for what a sanitizer would find.
+`compile_kernel` turns source into a Compiled kernel, `launch` runs it on arrays and returns Counts, what it
+did to memory in the units of Nsight Compute, or raises LabError for what a sanitizer would find.
 """
 
-from labkit.emulator.compile import Compiled, Entry, Param, Resources, compile_kernel, compiled_from_ptx, with_defines
+from labkit.emulator.compile import (
+    Compiled,
+    Entry,
+    Param,
+    Resources,
+    compile_kernel,
+    compiled_from_ptx,
+    with_defines,
+)
 from labkit.emulator.counters import Access, Counts, LineCounts
 from labkit.emulator.launch import launch
 from labkit.emulator.spaces import Buffer
 
-__all__ = ["Access", "Buffer", "Compiled", "Counts", "Entry", "LineCounts", "Param", "Resources", "compile_kernel",
-           "compiled_from_ptx", "launch", "with_defines"]  # fmt: skip
+__all__ = [
+    "Access",
+    "Buffer",
+    "Compiled",
+    "Counts",
+    "Entry",
+    "LineCounts",
+    "Param",
+    "Resources",
+    "compile_kernel",
+    "compiled_from_ptx",
+    "launch",
+    "with_defines",
+]

@@ -11,20 +11,29 @@ from labkit.emulator import findings
 from labkit.emulator.counters import Access
 from labkit.emulator.meter import by_warp, distinct, turns
 from labkit.emulator.program import Program, param_cell
-from labkit.emulator.ptx import WIDTH, Addr, Instr, Operand, Reg, Sym, Vec
+from labkit.emulator.ptx import WIDTH, Addr, Instr, Operand, Reg, Vec
 from labkit.emulator.spaces import GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Segment
 from labkit.emulator.types import DTYPE, SIGNED, UNSIGNED, Array, Read, Step, reader
 from labkit.emulator.wave import Wave
 
-SPACES = {"global": "global", "const": "global", "shared": "shared", "shared_cta": "shared", "local": "local",
-          "param": "param", "param_entry": "param", "shared_cluster": "shared", "param_func": "param"}  # fmt: skip
-COUNT = {"v2": 2, "v4": 4, "v8": 8}
+SPACES = {
+    "global": "global",
+    "const": "global",
+    "shared": "shared",
+    "shared_cta": "shared",
+    "local": "local",
+    "param": "param",
+    "param_entry": "param",
+    "shared_cluster": "shared",
+    "param_func": "param",
+}
 
 
 class Lanes:
     """The addresses of the threads that take part.
 
-    shape: the smallest that holds them; on: which of it is active (None: all); at: the addresses, flat if masked.
+    shape: the smallest that holds them; on: which of it is active (None: all); at: the addresses, flat if
+    masked.
     """
 
     def __init__(self, w: Wave, address: Array, shape: tuple[int, ...] = (1, 1)) -> None:
@@ -104,7 +113,9 @@ def load(i: Instr, p: Program, pc: int) -> Step:
     cell = param_cell(source, p)
     if cell is not None and isinstance(dst, Reg):
         return _move(reader(cell, dtype, p), p.slot(dst), fit(dst, dtype))
-    puts = [(k, p.slot(d), fit(d, dtype)) for k, d in enumerate(items) if isinstance(d, Reg) and d.name != "_"]
+    puts = [
+        (k, p.slot(d), fit(d, dtype)) for k, d in enumerate(items) if isinstance(d, Reg) and d.name != "_"
+    ]
     address, n = address_of(source, p), len(items)
     fetch = FETCH[space_of(i)]
 
@@ -138,7 +149,7 @@ def store(i: Instr, p: Program, pc: int) -> Step:
     return step
 
 
-# --- global -------------------------------------------------------------------------------------------------------
+# --- global --------------------
 
 
 def segments(w: Wave, pc: int, lanes: Lanes, size: int, verb: str) -> list[tuple[Segment, Any]]:
@@ -209,11 +220,15 @@ def store_global(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values:
 
 def changed(view: Array, first: Array, lanes: Lanes, values: list[Array], part: Any) -> Array:
     """Which lanes' values differ from what is in memory."""
-    result: Array = np.logical_or.reduce([differs(view[first + k], lanes.pick(v)[part]) for k, v in enumerate(values)])
+    result: Array = np.logical_or.reduce(
+        [differs(view[first + k], lanes.pick(v)[part]) for k, v in enumerate(values)]
+    )
     return result
 
 
-def count_global(w: Wave, pc: int, lanes: Lanes, size: int, kind: str, found: list[tuple[Segment, Any]]) -> None:
+def count_global(
+    w: Wave, pc: int, lanes: Lanes, size: int, kind: str, found: list[tuple[Segment, Any]]
+) -> None:
     """Requests and 32-byte sectors, warp by warp; Nsight Compute's l1tex__t_requests and l1tex__t_sectors."""
     assert w.meter is not None
     if w.watch is not None and pc not in w.lanes:
@@ -258,7 +273,7 @@ def watch(w: Wave, pc: int, lanes: Lanes, size: int, kind: str) -> None:
     w.lanes[pc] = Access(w.program.code[pc].line, kind, size, tuple(addresses), name)
 
 
-# --- shared -------------------------------------------------------------------------------------------------------
+# --- shared --------------------
 
 
 class Pattern:
@@ -361,7 +376,9 @@ def check_lost(w: Wave, pc: int, lanes: Lanes, lost: Array) -> None:
     """Two lanes wrote different values to one place with one instruction: one of them is gone."""
     if lost.any():
         row, n = (int(x) for x in np.argwhere(np.atleast_2d(lost))[0])
-        column = int(np.atleast_1d(lanes.columns(w) if lanes.shape[1] > 1 else np.zeros(1, int)).ravel()[n % w.T])
+        column = int(
+            np.atleast_1d(lanes.columns(w) if lanes.shape[1] > 1 else np.zeros(1, int)).ravel()[n % w.T]
+        )
         raise findings.lost_write(w, pc, min(row, w.B - 1), column, int(lanes.at.ravel()[n % lanes.at.size]))
 
 
@@ -389,7 +406,7 @@ def bank_conflicts(lanes: Lanes, size: int) -> tuple[int, int]:
     return int(np.count_nonzero(busy)), 0 if side_by_side else int((turns(keys, groups) - busy).sum())
 
 
-# --- local and parameters -----------------------------------------------------------------------------------------
+# --- local and parameters --------------------
 
 
 def load_local(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -> list[Array]:
@@ -398,9 +415,11 @@ def load_local(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -
     g = w.local.dtype.itemsize
     cells = w.local.reshape(len(w.local), -1)
     if lanes.shape == (1, 1):
-        first = int(lanes.at.flat[0]) // g
-        raw = [w.local[first + k] for k in range(n * dtype.itemsize // g)]
-        return [_glue(raw[k::1][: dtype.itemsize // g], dtype) for k in range(0, len(raw), dtype.itemsize // g)]
+        start = int(lanes.at.flat[0]) // g
+        raw = [w.local[start + k] for k in range(n * dtype.itemsize // g)]
+        return [
+            _glue(raw[k : k + dtype.itemsize // g], dtype) for k in range(0, len(raw), dtype.itemsize // g)
+        ]
     lanes = Lanes(w, address, (w.B, w.T))
     thread = lanes.rows(w) * w.T + lanes.columns(w)
     first = lanes.at // g
@@ -455,10 +474,7 @@ def load_param(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -
     return [lanes.spread(parts[..., k]) for k in range(n)]
 
 
-# --- generic addresses --------------------------------------------------------------------------------------------
-
-
-WINDOWS = (("param", PARAM_WINDOW), ("local", LOCAL_WINDOW), ("shared", SHARED_WINDOW), ("global", 0))
+# --- generic addresses --------------------
 
 
 def split_generic(w: Wave, address: Array) -> list[tuple[str, Array, Array | None]]:
@@ -486,7 +502,11 @@ def load_generic(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int)
             w.mask = chosen if mask is None else mask & chosen
         values = FETCH[space](w, pc, at, dtype, n)
         w.mask = mask
-        out = values if out is None or chosen is None else [np.where(chosen, v, o) for v, o in zip(values, out, strict=True)]
+        out = (
+            values
+            if out is None or chosen is None
+            else [np.where(chosen, v, o) for v, o in zip(values, out, strict=True)]
+        )
     return out or [np.zeros((1, 1), dtype)] * n
 
 
@@ -514,7 +534,15 @@ def cvta(i: Instr, p: Program, pc: int) -> Step:
 
 
 FETCH: dict[str, Callable[[Wave, int, Array, np.dtype[Any], int], list[Array]]] = {
-    "global": load_global, "shared": load_shared, "local": load_local, "param": load_param, "generic": load_generic}  # fmt: skip
+    "global": load_global,
+    "shared": load_shared,
+    "local": load_local,
+    "param": load_param,
+    "generic": load_generic,
+}
 WRITE: dict[str, Callable[[Wave, int, Array, np.dtype[Any], list[Array]], None]] = {
-    "global": store_global, "shared": store_shared, "local": store_local, "generic": store_generic}  # fmt: skip
-_ = Sym
+    "global": store_global,
+    "shared": store_shared,
+    "local": store_local,
+    "generic": store_generic,
+}

@@ -1,10 +1,10 @@
 """Arithmetic and logic: a table from opcode to how its NumPy function is made.
 
-Each entry takes the instruction's modifiers and type and gives a function of arrays.  IEEE operations (add, sub,
-mul, fma, div.rn, sqrt.rn, rcp.rn) are correctly rounded like the hardware's.  Approximate ones (ex2, lg2, sin,
-cos, tanh, rcp, rsqrt, sqrt and div with .approx or .full) are computed in double and rounded once; the hardware's
-differ from that by at most 2 units in the last place (sin, cos: 2^-20.5 absolute; PTX ISA, "Floating Point
-Instructions").
+Each entry takes the instruction's modifiers and type and gives a function of arrays.  IEEE operations (add,
+sub, mul, fma, div.rn, sqrt.rn, rcp.rn) are correctly rounded like the hardware's.  Approximate ones (ex2,
+lg2, sin, cos, tanh, rcp, rsqrt, sqrt and div with .approx or .full) are computed in double and rounded
+once; the hardware's differ from that by at most 2 units in the last place (sin, cos: 2^-20.5 absolute; PTX
+ISA, "Floating Point Instructions").
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def floating(kind: str) -> bool:
     return kind in ("f16", "bf16", "f32", "f64", "f16x2", "bf16x2")
 
 
-# --- floating point and integers, basic ---------------------------------------------------------------------------
+# --- floating point and integers, basic --------------------
 
 
 def mode_of(mods: Mods) -> str | None:
@@ -202,7 +202,8 @@ def mad_types(i: Instr, kind: str) -> Iterable[str]:
 def mul24(mods: Mods, kind: str) -> Function:
     def cut(a: Array) -> Array:
         shift = a.dtype.type(8)
-        return (a << shift) >> shift
+        result: Array = (a << shift) >> shift
+        return result
 
     if "hi" in mods:
         wide = _wide(kind)
@@ -232,7 +233,8 @@ def _quotient(a: Array, b: Array) -> Array:
     if a.dtype.kind == "u":
         return a // b
     q = a // b
-    return q + ((q < 0) & (q * b != a)).astype(a.dtype)
+    result: Array = q + ((q < 0) & (q * b != a)).astype(a.dtype)
+    return result
 
 
 def least(mods: Mods, kind: str) -> Function:
@@ -254,8 +256,11 @@ def _nan_aware(f: Any, sign: Any, mods: Mods) -> Function:
         r = f(a, b)
         zero = (a == 0) & (b == 0)
         if zero.any():
-            r = np.where(zero, np.where(sign(np.signbit(a), np.signbit(b)), -r.dtype.type(0), r.dtype.type(0)), r)
-        return r
+            r = np.where(
+                zero, np.where(sign(np.signbit(a), np.signbit(b)), -r.dtype.type(0), r.dtype.type(0)), r
+            )
+        result: Array = r
+        return result
 
     def pick3(a: Array, b: Array, c: Array | None = None) -> Array:
         return pick(a, b) if c is None else pick(pick(a, b), c)
@@ -292,18 +297,21 @@ def copysign(mods: Mods, kind: str) -> Function:
     return lambda a, b: np.copysign(b, a)
 
 
-# --- approximate functions ----------------------------------------------------------------------------------------
+# --- approximate functions --------------------
 
 
 def _double(f: Callable[[Array], Array]) -> Make:
-    """Computed in double, rounded once to the type; double results keep their upper half (as hardware does)."""
+    """Computed in double, rounded once; double results keep only their upper half, as on the GPU."""
 
     def make(mods: Mods, kind: str) -> Function:
         mode = mode_of(mods)
         d = DTYPE[kind] if kind != "bf16" else np.dtype(np.float64)
         if mode and f in (_reciprocal, np.sqrt):
-            return (lambda a: floats.rounded("sqrt", mode, a)) if f is np.sqrt else (
-                lambda a: floats.rounded("div", mode, np.ones_like(a), a))  # fmt: skip
+            return (
+                (lambda a: floats.rounded("sqrt", mode, a))
+                if f is np.sqrt
+                else (lambda a: floats.rounded("div", mode, np.ones_like(a), a))
+            )
         if kind == "f64" and "approx" in mods:
             return lambda a: (f(a).view(np.uint64) & ~LOW).view(np.float64)
         return lambda a: f(a.astype(np.float64)).astype(d)
@@ -319,7 +327,7 @@ def _rsqrt(a: Array) -> Array:
     return 1.0 / np.sqrt(a)
 
 
-# --- bits ---------------------------------------------------------------------------------------------------------
+# --- bits --------------------
 
 
 def bitwise(f: Function) -> Make:
@@ -339,7 +347,8 @@ def shl(mods: Mods, kind: str) -> Function:
 
     def f(a: Array, n: Array) -> Array:
         out = a << np.minimum(n, top).astype(a.dtype)
-        return np.where(n > top, a.dtype.type(0), out) if (n > top).any() else out
+        result: Array = np.where(n > top, a.dtype.type(0), out) if (n > top).any() else out
+        return result
 
     return f
 
@@ -350,7 +359,10 @@ def shr(mods: Mods, kind: str) -> Function:
 
     def f(a: Array, n: Array) -> Array:
         out = a >> np.minimum(n, top).astype(a.dtype)
-        return np.where(n > top, a.dtype.type(0), out) if a.dtype.kind == "u" and (n > top).any() else out
+        result: Array = (
+            np.where(n > top, a.dtype.type(0), out) if a.dtype.kind == "u" and (n > top).any() else out
+        )
+        return result
 
     return f
 
@@ -416,18 +428,25 @@ def bfe(mods: Mods, kind: str) -> Function:
 
     def f(a: Array, start: Array, length: Array) -> Array:
         start, length = start & np.uint32(255), length & np.uint32(255)
-        bits = np.where(start < size, a.view(u) >> np.minimum(start, np.uint32(size - 1)).astype(u), u.type(0))
+        bits = np.where(
+            start < size, a.view(u) >> np.minimum(start, np.uint32(size - 1)).astype(u), u.type(0)
+        )
         if d.kind == "i":
             bits = np.where(start < size, bits, np.where(a < 0, ~u.type(0), u.type(0)))
             bits = (a >> np.minimum(start, np.uint32(size - 1)).astype(d)).view(u)
         keep = np.minimum(length, np.uint32(size))
-        mask = np.where(keep >= size, ~u.type(0), (u.type(1) << np.minimum(keep, np.uint32(size - 1)).astype(u)) - u.type(1))
+        mask = np.where(
+            keep >= size,
+            ~u.type(0),
+            (u.type(1) << np.minimum(keep, np.uint32(size - 1)).astype(u)) - u.type(1),
+        )
         low = bits & mask
         if d.kind == "u":
             return low
         at = np.minimum(np.where(keep > 0, keep, 1) - 1 + 0 * start, size - 1).astype(u)
         negative = ((bits >> at) & u.type(1)).astype(bool) & (keep > 0)
-        return np.where(negative, low | ~mask, low).view(d)
+        result: Array = np.where(negative, low | ~mask, low).view(d)
+        return result
 
     return f
 
@@ -475,7 +494,9 @@ def prmt(mods: Mods, kind: str) -> Function:
                 selector = table[c & np.uint32(3)]
             else:
                 selector = (c >> np.uint32(4 * n)) & np.uint32(15)
-            byte = (pair >> ((selector & np.uint32(7)) * np.uint32(8)).astype(np.uint64)).astype(np.uint32) & np.uint32(255)
+            byte = (pair >> ((selector & np.uint32(7)) * np.uint32(8)).astype(np.uint64)).astype(
+                np.uint32
+            ) & np.uint32(255)
             sign = np.where(byte >> np.uint32(7), np.uint32(255), np.uint32(0))
             out = out | (np.where(selector & np.uint32(8), sign, byte) << np.uint32(8 * n))
         return out
@@ -496,18 +517,24 @@ def sad(mods: Mods, kind: str) -> Function:
 
 def dp4a(mods: Mods, kind: str) -> Function:
     """A dot product of four bytes, added to c."""
-    ta, tb = (np.dtype(np.int8 if m == "s32" else np.uint8) for m in [m for m in mods if m in ("s32", "u32")][:2])
+    ta, tb = (
+        np.dtype(np.int8 if m == "s32" else np.uint8) for m in [m for m in mods if m in ("s32", "u32")][:2]
+    )
 
     def f(a: Array, b: Array, c: Array) -> Array:
         x = np.ascontiguousarray(a)[..., None].view(ta).astype(np.int64)
         y = np.ascontiguousarray(b)[..., None].view(tb).astype(np.int64)
-        return ((x * y).sum(axis=-1) + c.astype(np.int64)).astype(c.dtype)
+        result: Array = ((x * y).sum(axis=-1) + c.astype(np.int64)).astype(c.dtype)
+        return result
 
     return f
 
 
-def fns_sel(mods: Mods, kind: str) -> Function:
-    return lambda a, b, p: np.where(p, a, b)
+def selp(mods: Mods, kind: str) -> Function:
+    def f(a: Array, b: Array, p: Array) -> Array:
+        return np.where(p, a, b)
+
+    return f
 
 
 def sel_types(i: Instr, kind: str) -> Iterable[str]:
@@ -515,7 +542,10 @@ def sel_types(i: Instr, kind: str) -> Iterable[str]:
 
 
 def slct(mods: Mods, kind: str) -> Function:
-    return lambda a, b, c: np.where(c >= 0, a, b)
+    def f(a: Array, b: Array, c: Array) -> Array:
+        return np.where(c >= 0, a, b)
+
+    return f
 
 
 def testp(mods: Mods, kind: str) -> Function:
@@ -535,33 +565,64 @@ def bmsk(mods: Mods, kind: str) -> Function:
 
 
 def szext(mods: Mods, kind: str) -> Function:
-    signed = kind[0] == "s"
-
     def f(a: Array, n: Array) -> Array:
         shift = (32 - np.clip(n, 1, 32)).astype(a.dtype)
-        return np.where(n == 0, a.dtype.type(0), (a << shift) >> shift) if signed or True else a
+        result: Array = np.where(n == 0, a.dtype.type(0), (a << shift) >> shift)
+        return result
 
     return f
 
 
 TABLE: dict[str, tuple[Make, Callable[[Instr, str], Iterable[str]]]] = {
-    "add": (add, same), "sub": (sub, same), "mul": (mul, same), "fma": (fma, same), "mad": (mad, mad_types),
-    "mul24": (mul24, same), "mad24": (mad24, same), "div": (div, same), "rem": (rem, same), "min": (least, same),
-    "max": (most, same), "neg": (negate, same), "abs": (absolute, same), "copysign": (copysign, same),
-    "sqrt": (_double(np.sqrt), same), "rsqrt": (_double(_rsqrt), same), "rcp": (_double(_reciprocal), same),
-    "sin": (_double(np.sin), same), "cos": (_double(np.cos), same), "ex2": (_double(np.exp2), same),
-    "lg2": (_double(np.log2), same), "tanh": (_double(np.tanh), same),
-    "and": (bitwise(np.bitwise_and), same), "or": (bitwise(np.bitwise_or), same), "xor": (bitwise(np.bitwise_xor), same),
-    "not": (bitwise(np.invert), same), "cnot": (cnot, same), "shl": (shl, then_u32), "shr": (shr, then_u32),
-    "shf": (shf, same), "popc": (popc, same), "clz": (clz, same), "bfind": (bfind, same), "brev": (brev, same),
-    "bfe": (bfe, then_u32), "bfi": (bfi, lambda i, k: [k, k, "u32", "u32"]), "lop3": (lop3, same), "prmt": (prmt, same),
-    "sad": (sad, same), "dp4a": (dp4a, lambda i, k: [*i.types[:2], "s32" if "s32" in i.types[:2] else "u32"]),
-    "selp": (fns_sel, sel_types), "slct": (slct, lambda i, k: [k, k, i.types[-1]]), "testp": (testp, same),
-    "bmsk": (bmsk, same), "szext": (szext, lambda i, k: [k, "u32"]),
-}  # fmt: skip
+    "add": (add, same),
+    "sub": (sub, same),
+    "mul": (mul, same),
+    "fma": (fma, same),
+    "mad": (mad, mad_types),
+    "mul24": (mul24, same),
+    "mad24": (mad24, same),
+    "div": (div, same),
+    "rem": (rem, same),
+    "min": (least, same),
+    "max": (most, same),
+    "neg": (negate, same),
+    "abs": (absolute, same),
+    "copysign": (copysign, same),
+    "sqrt": (_double(np.sqrt), same),
+    "rsqrt": (_double(_rsqrt), same),
+    "rcp": (_double(_reciprocal), same),
+    "sin": (_double(np.sin), same),
+    "cos": (_double(np.cos), same),
+    "ex2": (_double(np.exp2), same),
+    "lg2": (_double(np.log2), same),
+    "tanh": (_double(np.tanh), same),
+    "and": (bitwise(np.bitwise_and), same),
+    "or": (bitwise(np.bitwise_or), same),
+    "xor": (bitwise(np.bitwise_xor), same),
+    "not": (bitwise(np.invert), same),
+    "cnot": (cnot, same),
+    "shl": (shl, then_u32),
+    "shr": (shr, then_u32),
+    "shf": (shf, same),
+    "popc": (popc, same),
+    "clz": (clz, same),
+    "bfind": (bfind, same),
+    "brev": (brev, same),
+    "bfe": (bfe, then_u32),
+    "bfi": (bfi, lambda i, k: [k, k, "u32", "u32"]),
+    "lop3": (lop3, same),
+    "prmt": (prmt, same),
+    "sad": (sad, same),
+    "dp4a": (dp4a, lambda i, k: [*i.types[:2], "s32" if "s32" in i.types[:2] else "u32"]),
+    "selp": (selp, sel_types),
+    "slct": (slct, lambda i, k: [k, k, i.types[-1]]),
+    "testp": (testp, same),
+    "bmsk": (bmsk, same),
+    "szext": (szext, lambda i, k: [k, "u32"]),
+}
 
 
-# --- comparisons --------------------------------------------------------------------------------------------------
+# --- comparisons --------------------
 
 
 def _unordered(f: Function) -> Function:
@@ -569,12 +630,25 @@ def _unordered(f: Function) -> Function:
 
 
 COMPARE: dict[str, Function] = {
-    "eq": np.equal, "ne": lambda a, b: (a != b) & ~(np.isnan(a) | np.isnan(b)) if a.dtype.kind == "f" else a != b,
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "lo": np.less, "ls": np.less_equal,
-    "hi": np.greater, "hs": np.greater_equal, "equ": _unordered(np.equal), "neu": lambda a, b: a != b,
-    "ltu": _unordered(np.less), "leu": _unordered(np.less_equal), "gtu": _unordered(np.greater),
-    "geu": _unordered(np.greater_equal), "num": lambda a, b: ~(np.isnan(a) | np.isnan(b)),
-    "nan": lambda a, b: np.isnan(a) | np.isnan(b)}  # fmt: skip
+    "eq": np.equal,
+    "ne": lambda a, b: (a != b) & ~(np.isnan(a) | np.isnan(b)) if a.dtype.kind == "f" else a != b,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "lo": np.less,
+    "ls": np.less_equal,
+    "hi": np.greater,
+    "hs": np.greater_equal,
+    "equ": _unordered(np.equal),
+    "neu": lambda a, b: a != b,
+    "ltu": _unordered(np.less),
+    "leu": _unordered(np.less_equal),
+    "gtu": _unordered(np.greater),
+    "geu": _unordered(np.greater_equal),
+    "num": lambda a, b: ~(np.isnan(a) | np.isnan(b)),
+    "nan": lambda a, b: np.isnan(a) | np.isnan(b),
+}
 COMBINE: dict[str, Function] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
@@ -642,12 +716,17 @@ def set_(i: Instr, p: Program, pc: int) -> Step:
         one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(out, 0xFFFF)
         pair = pairwise(lambda x, y: np.where(f(x, y), np.uint16(one), np.uint16(0)), half)
         return apply(pair, [a, b], slot)
-    one_of: dict[str, Any] = {"f32": np.float32(1), "f16": np.float16(1), "bf16": np.uint16(0x3F80), "f64": np.float64(1)}
+    one_of: dict[str, Any] = {
+        "f32": np.float32(1),
+        "f16": np.float16(1),
+        "bf16": np.uint16(0x3F80),
+        "f64": np.float64(1),
+    }
     yes = one_of.get(out, DTYPE[out].type(-1) if DTYPE[out].kind == "i" else ~DTYPE[out].type(0))
     return apply(lambda x, y: np.where(f(x, y), yes, type(yes)(0)), [a, b], slot)
 
 
-# --- carries ------------------------------------------------------------------------------------------------------
+# --- carries --------------------
 
 
 def carry(i: Instr, p: Program, pc: int) -> Step:
@@ -678,7 +757,7 @@ def carry(i: Instr, p: Program, pc: int) -> Step:
     return step
 
 
-# --- moves --------------------------------------------------------------------------------------------------------
+# --- moves --------------------
 
 
 def mov(i: Instr, p: Program, pc: int) -> Step:

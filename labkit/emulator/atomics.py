@@ -1,7 +1,7 @@
 """atom and red: read, change and write back one place, one thread at a time.
 
-Threads that hit different places are served together; those that hit the same place take turns, in order of their
-index.  (A GPU's order is any; a kernel whose result depends on it has no single right answer.)
+Threads that hit different places are served together; those that hit the same place take turns, in order of
+their index.  (A GPU's order is any; a kernel whose result depends on it has no single right answer.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from labkit.emulator import floats
-from labkit.emulator.access import Lanes, address_of, segments, shared_lanes, shared_view, space_of, split_generic
+from labkit.emulator.access import (
+    Lanes,
+    address_of,
+    segments,
+    shared_lanes,
+    shared_view,
+    space_of,
+    split_generic,
+)
 from labkit.emulator.alu import pairwise, slot_of
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
@@ -26,9 +34,13 @@ def _bf16_add(old: Array, b: Array) -> Array:
     return floats.to_bf16(floats.from_bf16(old) + floats.from_bf16(b))
 
 
+def _swap(old: Array, b: Array, c: Array) -> Array:
+    return np.where(old == b, c, old)
+
+
 OPERATIONS: dict[str, Change] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor, "exch": lambda old, b: b + 0 * old, "cas": lambda old, b, c: np.where(old == b, c, old),
+    "xor": np.bitwise_xor, "exch": lambda old, b: b, "cas": _swap,
     "inc": lambda old, b: np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1)),
     "dec": lambda old, b: np.where((old == 0) | (old > b), b, old - old.dtype.type(1))}  # fmt: skip
 
@@ -121,7 +133,9 @@ def turns(view: Array, index: Array, change: Change, values: list[Array]) -> Arr
     return out.reshape(index.shape)
 
 
-def _by_place(view: Array, keys: Array, first: Array, lengths: Array, change: np.ufunc, values: Array, old: Array) -> None:
+def _by_place(
+    view: Array, keys: Array, first: Array, lengths: Array, change: np.ufunc, values: Array, old: Array
+) -> None:
     """Few places, many threads each: a running sum (product, minimum …) at each place."""
     for start, n in zip(first.tolist(), lengths.tolist(), strict=True):
         place = keys[start]
@@ -130,7 +144,9 @@ def _by_place(view: Array, keys: Array, first: Array, lengths: Array, change: np
         view[place] = run[-1]
 
 
-def _by_turn(view: Array, keys: Array, first: Array, lengths: Array, change: Change, values: list[Array], old: Array) -> None:
+def _by_turn(
+    view: Array, keys: Array, first: Array, lengths: Array, change: Change, values: list[Array], old: Array
+) -> None:
     """Many places: the first thread of each together, then the second of each …"""
     for turn in range(int(lengths.max())):
         at = first[lengths > turn] + turn

@@ -1,7 +1,8 @@
 """CUDA C -> PTX and ptxas's resources, through NVRTC, which needs no GPU and no driver.
 
-NVRTC is NVIDIA's compiler as a library (a PyPI wheel).  It gives PTX, which the emulator runs, and assembles it for
-the chosen architecture, only for what ptxas says about registers, shared memory and spills.
+NVRTC is NVIDIA's compiler as a library (a PyPI wheel).  It gives PTX, which the emulator runs, and
+assembles it for the chosen architecture, only for what ptxas says about registers, shared memory and
+spills.
 """
 
 from __future__ import annotations
@@ -80,7 +81,11 @@ def with_defines(source: str, defines: Mapping[str, object]) -> str:
 
     As text and not as -D, because the compiler reads its own headers after -D: `-DT=float` breaks them.
     """
-    return "".join(f"#define {k} {v}\n" for k, v in defines.items()) + "#line 1\n" + source if defines else source
+    return (
+        "".join(f"#define {k} {v}\n" for k, v in defines.items()) + "#line 1\n" + source
+        if defines
+        else source
+    )
 
 
 def compiled_from_ptx(ptx: str, name: str | None = None, source: str | None = None) -> Compiled:
@@ -125,9 +130,16 @@ def _pick(module: Module, name: str | None, source: str) -> str:
     if len(fits) == 1:
         return fits[0]
     shown = ", ".join(plain[e] for e in entries) or "none"
-    found = f"the source has these kernels: {shown}" if entries else "no __global__ function was compiled from the source"
-    raise LabError(f"kernel {name or '(the only one)'}", found,
-                   f'name="{plain[entries[0]]}"' if entries else 'write `extern "C" __global__ void name(...)`')  # fmt: skip
+    found = (
+        f"the source has these kernels: {shown}"
+        if entries
+        else "no __global__ function was compiled from the source"
+    )
+    raise LabError(
+        f"kernel {name or '(the only one)'}",
+        found,
+        f'name="{plain[entries[0]]}"' if entries else 'write `extern "C" __global__ void name(...)`',
+    )
 
 
 def _demangled(name: str) -> str:
@@ -145,15 +157,25 @@ def _resources(log: str, entry: str) -> Resources:
         return int(m[1]) if m else 0
 
     spills = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
-    return Resources(number(r"Used (\d+) registers"), number(r"(\d+) bytes smem"),
-                     number(r"(\d+) bytes stack frame"), spills, number(r"(\d+) bytes cmem\[0\]"))  # fmt: skip
+    return Resources(
+        number(r"Used (\d+) registers"),
+        number(r"(\d+) bytes smem"),
+        number(r"(\d+) bytes stack frame"),
+        spills,
+        number(r"(\d+) bytes cmem\[0\]"),
+    )
 
 
 @lru_cache(maxsize=1)
 def include_paths() -> tuple[str, ...]:
     """Folders that hold the CUDA headers: the PyPI wheels' first, then an installed toolkit's."""
     roots = [Path(p) / "nvidia" for p in sys.path]
-    wheels = [d for r in roots if r.is_dir() for d in sorted(r.glob("cu*/include")) + sorted(r.glob("cuda_*/include"))]
+    wheels = [
+        d
+        for r in roots
+        if r.is_dir()
+        for d in sorted(r.glob("cu*/include")) + sorted(r.glob("cuda_*/include"))
+    ]
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     kits = [Path(h) / "include" for h in homes if h]
     found = [d for d in wheels or kits if d.is_dir()]
@@ -182,7 +204,7 @@ def _text(nvrtc: Any, what: str, program: Any) -> str:
     _, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
     buffer = b" " * size
     getattr(nvrtc, f"nvrtcGet{what}")(program, buffer)
-    return buffer.rstrip(b"\0 \n").decode(errors="replace")
+    return str(buffer.rstrip(b"\0 \n").decode(errors="replace"))
 
 
 def _library() -> Any:
@@ -195,24 +217,35 @@ def _library() -> Any:
 
         nvrtc.nvrtcVersion()
     except Exception as error:  # cuda-bindings raises RuntimeError, OSError or ImportError, by version
-        raise LabError(asked, f"NVRTC could not be loaded: {str(error).strip().splitlines()[-1]}",
-                       "pip install cuda-bindings nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-cccl") from error  # fmt: skip
+        raise LabError(
+            asked,
+            f"NVRTC could not be loaded: {str(error).strip().splitlines()[-1]}",
+            "pip install cuda-bindings nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-cccl",
+        ) from error
     return nvrtc
 
 
 def _error(source: str, log: str, status: str) -> LabError:
     """The compiler's first error with the reader's own line beside it."""
     lines = source.splitlines()
-    for m in re.finditer(rf"^(.*?)\((\d+)\):\s*(?:catastrophic )?error:?\s*(.*)$", log, re.M):
+    for m in re.finditer(r"^(.*?)\((\d+)\):\s*(?:catastrophic )?error:?\s*(.*)$", log, re.M):
         number = int(m[2])
         if m[1].endswith(FILE) and number <= len(lines):
-            return LabError("compile CUDA C", f"line {number}: {m[3]}\n         {number} | {lines[number - 1].strip()}",
-                            _advice(m[3]))  # fmt: skip
+            return LabError(
+                "compile CUDA C",
+                f"line {number}: {m[3]}\n         {number} | {lines[number - 1].strip()}",
+                _advice(m[3]),
+            )
     first = next((x for x in log.splitlines() if "error" in x), log.strip() or status)
     return LabError("compile CUDA C", first, _advice(first))
 
 
 def _advice(message: str) -> str:
-    table = {"cannot open source file": "pip install nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt (the CUDA headers)",
-             "is undefined": "declare it, or include its header", 'expected a ";"': "end the statement before it with ;"}  # fmt: skip
-    return next((v for k, v in table.items() if k in message), "mend that line; the message is the compiler's own")
+    table = {
+        "cannot open source file": "pip install nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt (the CUDA headers)",
+        "is undefined": "declare it, or include its header",
+        'expected a ";"': "end the statement before it with ;",
+    }
+    return next(
+        (v for k, v in table.items() if k in message), "mend that line; the message is the compiler's own"
+    )

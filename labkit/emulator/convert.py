@@ -12,7 +12,12 @@ from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
 from labkit.emulator.types import DTYPE, SIGNED, UNSIGNED, Array, Step, reader, width
 
-ROUND: dict[str, Callable[[Array], Array]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+ROUND: dict[str, Callable[[Array], Array]] = {
+    "rni": np.rint,
+    "rzi": np.trunc,
+    "rmi": np.floor,
+    "rpi": np.ceil,
+}
 FLOATS = ("f16", "bf16", "f32", "f64", "tf32")
 
 

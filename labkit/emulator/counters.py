@@ -1,10 +1,11 @@
 """What a launch did: instructions, requests, sectors, bank conflicts, divergence; by source line.
 
-The definitions are Nsight Compute's.  A *request* is one warp executing one global access; a *sector* is a 32-byte
-piece of memory that a request touches (l1tex__t_requests/sectors_pipe_lsu_mem_global_op_ld/st).  Shared memory has
-32 banks of 4 bytes; a request that needs several different words of one bank is served in turns, and each turn
-beyond the necessary ones is a *conflict* (l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld/st).
-Instructions are PTX's: the final assembler rewrites them (smsp__inst_executed, smsp__thread_inst_executed).
+The definitions are Nsight Compute's.  A *request* is one warp executing one global access; a *sector* is a
+32-byte piece of memory that a request touches (l1tex__t_requests/sectors_pipe_lsu_mem_global_op_ld/st).
+Shared memory has 32 banks of 4 bytes; a request that needs several different words of one bank is served in
+turns, and each turn beyond the necessary ones is a *conflict*
+(l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld/st). Instructions are PTX's: the final assembler
+rewrites them (smsp__inst_executed, smsp__thread_inst_executed).
 """
 
 from __future__ import annotations
@@ -61,10 +62,10 @@ class Access:
 class Counts:
     """What a launch did, in the units of Nsight Compute's counters.
 
-    sampled: some blocks were run and the sums scaled to all.  unique_*_bytes: distinct 32-byte sectors touched,
-    times 32; what a cache of any size must still fetch once.  On a sample they are scaled by blocks and capped at
-    the size of the arrays touched, which is exact where blocks touch memory of their own and an upper bound where
-    they share it.
+    sampled: some blocks were run and the sums scaled to all.  unique_*_bytes: distinct 32-byte sectors
+    touched, times 32; what a cache of any size must still fetch once.  On a sample they are scaled by
+    blocks and capped at the size of the arrays touched, which is exact where blocks touch memory of their
+    own and an upper bound where they share it.
     """
 
     global_load_requests: int = 0
@@ -107,8 +108,12 @@ class Counts:
         summed: dict[str, Any] = {n: getattr(self, n) + getattr(other, n) for n in ADDED}
         for n in ("unique_load_bytes", "unique_store_bytes", "blocks", "threads", "seconds_emulated"):
             summed[n] = getattr(self, n) + getattr(other, n)
-        return Counts(**summed, sampled=self.sampled or other.sampled,
-                      by_line=_merged([*self.by_line, *other.by_line]), lanes=self.lanes + other.lanes)  # fmt: skip
+        return Counts(
+            **summed,
+            sampled=self.sampled or other.sampled,
+            by_line=_merged([*self.by_line, *other.by_line]),
+            lanes=self.lanes + other.lanes,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, for recordings."""
@@ -144,17 +149,23 @@ def _cost(x: LineCounts) -> float:
 
 def _table(c: Counts) -> str:
     worst = max([_cost(x) for x in c.by_line], default=0.0) or 1.0
-    head = "<tr><th>line</th><th style='text-align:left'>source</th><th>sectors / request</th><th>conflicts</th>"
+    head = (
+        "<tr><th>line</th><th style='text-align:left'>source</th><th>sectors / request</th><th>conflicts</th>"
+    )
     rows = [head + "<th>lanes</th><th>warp instructions</th></tr>"]
     for x in c.by_line:
         requests = x.global_load_requests + x.global_store_requests
         sectors = x.global_load_sectors + x.global_store_sectors
         shade = f"background:rgba(230,159,0,{0.55 * _cost(x) / worst:.2f})"
-        rows.append(f"<tr style='{shade}'><td>{x.line}</td><td style='text-align:left'><code>{html.escape(x.text)}</code></td>"
-                    f"<td>{f'{sectors / requests:.1f}' if requests else ''}</td>"
-                    f"<td>{x.shared_load_conflicts + x.shared_store_conflicts or ''}</td>"
-                    f"<td>{x.lane_efficiency:.0%}</td><td>{x.warp_instructions:,}</td></tr>")  # fmt: skip
+        rows.append(
+            f"<tr style='{shade}'><td>{x.line}</td><td style='text-align:left'><code>{html.escape(x.text)}</code></td>"
+            f"<td>{f'{sectors / requests:.1f}' if requests else ''}</td>"
+            f"<td>{x.shared_load_conflicts + x.shared_store_conflicts or ''}</td>"
+            f"<td>{x.lane_efficiency:.0%}</td><td>{x.warp_instructions:,}</td></tr>"
+        )
     note = f"{c.blocks:,} blocks" + (", counted on a sample of them" if c.sampled else "")
-    facts = (f"{c.load_sectors_per_request:.1f} sectors per load request · {c.store_sectors_per_request:.1f} per store · "
-             f"{c.shared_load_conflicts + c.shared_store_conflicts:,} bank conflicts · {note} · emulated PTX")  # fmt: skip
+    facts = (
+        f"{c.load_sectors_per_request:.1f} sectors per load request · {c.store_sectors_per_request:.1f} per store · "
+        f"{c.shared_load_conflicts + c.shared_store_conflicts:,} bank conflicts · {note} · emulated PTX"
+    )
     return f"<div>{facts}</div><table>{''.join(rows)}</table>"

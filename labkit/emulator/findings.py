@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from labkit.errors import LabError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from labkit.emulator.access import Lanes
     from labkit.emulator.machine import Run
     from labkit.emulator.spaces import Segment
@@ -44,7 +42,9 @@ def outside_shared(w: Wave, pc: int, lanes: Lanes, size: int, verb: str) -> LabE
     bad = (lanes.at < 0) | (lanes.at + size > w.shared_size)
     row, column, address = _one(lanes, bad)
     what = f"{verb} {size} bytes at byte {address} of shared memory, where the block has {w.shared_size}"
-    return finding(w, pc, row, column, what, "check the index, the array's size, or the launch's shared=… bytes")
+    return finding(
+        w, pc, row, column, what, "check the index, the array's size, or the launch's shared=… bytes"
+    )
 
 
 def outside_local(w: Wave, pc: int, lanes: Lanes, size: int, verb: str) -> LabError:
@@ -56,7 +56,7 @@ def outside_local(w: Wave, pc: int, lanes: Lanes, size: int, verb: str) -> LabEr
 
 
 def misaligned(w: Wave, pc: int, lanes: Lanes, size: int, verb: str, place: str = "") -> LabError:
-    bad: np.ndarray = lanes.at % size != 0  # type: ignore[type-arg]
+    bad: Array = lanes.at % size != 0
     row, column, address = _one(lanes, bad)
     s = None if place else w.memory.near(address)
     where = place or (f"`{s.name}` at byte {address - s.base}" if s else f"address {address:#x}")
@@ -70,20 +70,29 @@ def read_only(w: Wave, pc: int, lanes: Lanes, s: Segment) -> LabError:
 
 
 def trapped(w: Wave, pc: int) -> LabError:
-    return LabError(f"run `{w.program.name}`", f"the kernel stopped itself (trap) — {w.program.where(pc)}", "see why it gave up")
+    return LabError(
+        f"run `{w.program.name}`",
+        f"the kernel stopped itself (trap) — {w.program.where(pc)}",
+        "see why it gave up",
+    )
 
 
 def endless(w: Wave, pc: int, seconds: float, executed: int) -> LabError:
     what = f"no thread finished in {seconds:g} s ({executed:,} thread instructions); it spins at {w.program.where(pc)}"
-    return LabError(f"run `{w.program.name}`", what, "check the loop's end; for a long kernel give more time (patience=…)")
+    return LabError(
+        f"run `{w.program.name}`", what, "check the loop's end; for a long kernel give more time (patience=…)"
+    )
 
 
 def deadlock(run: Run) -> LabError:
     w = run.wave
     places = sorted({at for entries in run.waiting.values() for _, at, _, _ in entries})
     where = " and ".join(w.program.where(at) for at in places)
-    return LabError(f"run `{w.program.name}`", f"threads wait at a barrier that the others never reach — {where}",
-                    "call __syncthreads() where all threads of the block pass, outside of an if")  # fmt: skip
+    return LabError(
+        f"run `{w.program.name}`",
+        f"threads wait at a barrier that the others never reach — {where}",
+        "call __syncthreads() where all threads of the block pass, outside of an if",
+    )
 
 
 def uninitialised(w: Wave, pc: int, row: int, column: int, byte: int, place: str) -> LabError:
@@ -91,7 +100,9 @@ def uninitialised(w: Wave, pc: int, row: int, column: int, byte: int, place: str
     return finding(w, pc, row, column, what, "write every element before it is read")
 
 
-def race(w: Wave, pc: int, row: int, me: int, other: int, byte: int, verb: str, did: str, line: int) -> LabError:
+def race(
+    w: Wave, pc: int, row: int, me: int, other: int, byte: int, verb: str, did: str, line: int
+) -> LabError:
     """Two threads of a block, one cell of shared memory, no barrier between them."""
     tx, ty, _ = w.block
     who = f"({other % tx}, {other // tx % ty}, {other // (tx * ty)})"
@@ -101,11 +112,15 @@ def race(w: Wave, pc: int, row: int, me: int, other: int, byte: int, verb: str, 
 
 
 def lost_write(w: Wave, pc: int, row: int, me: int, byte: int) -> LabError:
-    what = f"writes byte {byte} of shared memory, and another thread writes another value there at once: a race"
+    what = (
+        f"writes byte {byte} of shared memory, and another thread writes another value there at once: a race"
+    )
     return finding(w, pc, row, me, what, "let one thread write it, or use an atomic")
 
 
-def global_race(w: Wave, pc: int, lanes: Lanes, bad: Array, s: Segment, other: int, verb: str, did: str) -> LabError:
+def global_race(
+    w: Wave, pc: int, lanes: Lanes, bad: Array, s: Segment, other: int, verb: str, did: str
+) -> LabError:
     row, column, address = _one(lanes, bad)
     x, y, _ = w.grid
     who = f"({other % x}, {other // x % y}, {other // (x * y)})"
@@ -115,7 +130,9 @@ def global_race(w: Wave, pc: int, lanes: Lanes, bad: Array, s: Segment, other: i
 
 def divergent_barrier(w: Wave, pc: int, row: int, column: int, why: str) -> LabError:
     what = f"waits at a barrier that a thread {why}"
-    return finding(w, pc, row, column, what, "call __syncthreads() where all threads of the block pass, outside of an if")
+    return finding(
+        w, pc, row, column, what, "call __syncthreads() where all threads of the block pass, outside of an if"
+    )
 
 
 def unmet(w: Wave, pc: int, row: int, column: int) -> LabError:

@@ -1,9 +1,10 @@
 """IEEE arithmetic that NumPy does not offer: fused multiply-add and directed rounding, exact to the last bit.
 
-The tool is the error-free transformation: the rounding error of a sum or product is itself a floating-point number
-and can be computed (Knuth's TwoSum, Dekker's TwoProduct).  A result computed in double is then rounded once, by
-first making it *odd*: where the double sum was inexact, its last bit is set, so that rounding it to float cannot
-mistake it for a tie (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+The tool is the error-free transformation: the rounding error of a sum or product is itself a floating-point
+number and can be computed (Knuth's TwoSum, Dekker's TwoProduct).  A result computed in double is then
+rounded once, by first making it *odd*: where the double sum was inexact, its last bit is set, so that
+rounding it to float cannot mistake it for a tie (Boldo and Melquiond, "Emulation of FMA and correctly
+rounded sums", 2008).
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ def odd(s: Array, e: Array) -> Array:
 def fma32(a: Array, b: Array, c: Array) -> Array:
     """float32 a · b + c, rounded once.
 
-    The double product is exact, so only the double sum may have rounded; that matters only where it lies on a tie
-    of float32, which the low 28 bits being zero tells (also for subnormal results).
+    The double product is exact, so only the double sum may have rounded; that matters only where it lies on
+    a tie of float32, which the low 28 bits being zero tells (also for subnormal results).
     """
     p = np.multiply(a, b, dtype=F64)
     s = np.add(p, c, dtype=F64)
@@ -59,7 +60,9 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     if (low == 0).sum() * 4 > low.size:
         return odd(*two_sum(*np.broadcast_arrays(p, c.astype(F64)))).astype(F32)
     at = np.nonzero(np.broadcast_to(low == 0, s.shape))
-    r[at] = odd(*two_sum(np.broadcast_to(p, s.shape)[at], np.broadcast_to(c, s.shape)[at].astype(F64))).astype(F32)
+    r[at] = odd(
+        *two_sum(np.broadcast_to(p, s.shape)[at], np.broadcast_to(c, s.shape)[at].astype(F64))
+    ).astype(F32)
     return r
 
 

@@ -1,7 +1,7 @@
 """Races between blocks in global memory: blocks run in any order, so one must not read what another writes.
 
-Looked for in launches of up to 65,536 threads, in kernels without fences (a kernel with `__threadfence()` orders its
-accesses itself).  Atomics do not race.  Writes of the value that is there already do no harm.
+Looked for in launches of up to 65,536 threads, in kernels without fences (a kernel with `__threadfence()`
+orders its accesses itself).  Atomics do not race.  Writes of the value that is there already do no harm.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class GlobalShadow:
 
     def check(self, w: Wave, pc: int, lanes: Lanes, size: int, s: Segment, part: Any, changed: Array | None,
               lost: Array | None = None) -> None:  # fmt: skip
-        """One access; `changed` is None for a load, else which lanes stored something new, `lost` whose is gone."""
+        """One access.  changed: lanes that stored something new (None: a load); lost: whose is gone."""
         if lanes.shape[0] == 1:
             lanes = _full(w, lanes)
             part = ...
@@ -59,7 +59,18 @@ class GlobalShadow:
             who = writer[at + k]
             self.report(w, pc, lanes, part, s, who, (who != me) & np.asarray(lost), "writes", "wrote")
 
-    def report(self, w: Wave, pc: int, lanes: Lanes, part: Any, s: Segment, who: Array, bad: Array, verb: str, did: str) -> None:
+    def report(
+        self,
+        w: Wave,
+        pc: int,
+        lanes: Lanes,
+        part: Any,
+        s: Segment,
+        who: Array,
+        bad: Array,
+        verb: str,
+        did: str,
+    ) -> None:
         if not bad.any():
             return
         whole = np.zeros(lanes.at.shape, np.bool_)

@@ -25,15 +25,27 @@ _machines: weakref.WeakKeyDictionary[Compiled, Machine] = weakref.WeakKeyDiction
 _globals: weakref.WeakKeyDictionary[Compiled, dict[str, Array]] = weakref.WeakKeyDictionary()
 
 
-def launch(compiled: Compiled, grid: Triple, block: Triple, args: Sequence[Buffer | bytes], shared: int = 0, *,
-           blocks: str | Sequence[int] = "all", budget: int | None = None, count: bool = True, keep: bool = True,
-           sanitize: bool = True, max_thread_instructions: int | None = None, patience: float = PATIENCE,
-           progress: Callable[[float], None] | None = None) -> Counts:  # fmt: skip
+def launch(
+    compiled: Compiled,
+    grid: Triple,
+    block: Triple,
+    args: Sequence[Buffer | bytes],
+    shared: int = 0,
+    *,
+    blocks: str | Sequence[int] = "all",
+    budget: int | None = None,
+    count: bool = True,
+    keep: bool = True,
+    sanitize: bool = True,
+    max_thread_instructions: int | None = None,
+    patience: float = PATIENCE,
+    progress: Callable[[float], None] | None = None,
+) -> Counts:
     """Run a kernel on the CPU and count what it does.
 
-    grid, block: numbers of blocks and threads in x, y, z.  args: a Buffer for each pointer, little-endian bytes for
-    each scalar or struct.  shared: dynamic shared memory in bytes.  Returns Counts.
-    Raises LabError for a launch that is impossible and for what the sanitizer finds.
+    grid, block: numbers of blocks and threads in x, y, z.  args: a Buffer for each pointer, little-endian
+    bytes for each scalar or struct.  shared: dynamic shared memory in bytes.  Returns Counts. Raises
+    LabError for a launch that is impossible and for what the sanitizer finds.
     """
     started = time.perf_counter()
     check(compiled, grid, block, args, shared)
@@ -56,9 +68,19 @@ def launch(compiled: Compiled, grid: Triple, block: Triple, args: Sequence[Buffe
 class Job:
     """One launch under way: memory, meters, and the blocks that have run."""
 
-    def __init__(self, compiled: Compiled, grid: Triple, block: Triple, args: Sequence[Buffer | bytes], shared: int,
-                 count: bool, keep: bool, patience: float, most: int | None,
-                 progress: Callable[[float], None] | None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        compiled: Compiled,
+        grid: Triple,
+        block: Triple,
+        args: Sequence[Buffer | bytes],
+        shared: int,
+        count: bool,
+        keep: bool,
+        patience: float,
+        most: int | None,
+        progress: Callable[[float], None] | None,
+    ) -> None:
         self.compiled, self.grid, self.block, self.shared = compiled, grid, block, shared
         self.machine, self.memory = machine_of(compiled), Memory(keep)
         self.params = place(compiled, self.memory, args)
@@ -66,7 +88,8 @@ class Job:
         self.count, self.patience, self.most, self.progress = count, patience, most, progress
         self.inner, self.edge = Meter(compiled.program), Meter(compiled.program)
         self.done = {id(self.inner): 0, id(self.edge): 0}
-        self.sanitizing, self.races = False, None
+        self.sanitizing = False
+        self.races: GlobalShadow | None = None
         self.lanes: tuple[Access, ...] = ()
 
     def sanitize(self) -> None:
@@ -79,8 +102,17 @@ class Job:
         """Run these blocks, wave by wave."""
         middle = blocks[len(blocks) // 2] if len(blocks) else -1
         for part in waves(blocks, self.threads):
-            wave = Wave(self.compiled.program, self.machine.layout, self.memory, self.params, self.grid, self.block,
-                        part, self.shared, meter if self.count else None)  # fmt: skip
+            wave = Wave(
+                self.compiled.program,
+                self.machine.layout,
+                self.memory,
+                self.params,
+                self.grid,
+                self.block,
+                part,
+                self.shared,
+                meter if self.count else None,
+            )
             here = np.flatnonzero(part == middle)
             wave.watch = int(here[0]) if len(here) and not self.lanes else None
             if self.sanitizing:
@@ -113,9 +145,15 @@ class Job:
         c = self.inner.counts(scale) + self.edge.counts() if edge else self.inner.counts(scale)
         data = {k: getattr(c, k) for k in c.__dataclass_fields__}
         whole = self.total / max(inner + edge, 1)
-        data.update(unique_load_bytes=self.unique("loaded", whole), unique_store_bytes=self.unique("stored", whole),
-                    blocks=self.total, threads=self.total * self.threads, sampled=inner + edge != self.total,
-                    seconds_emulated=seconds, lanes=self.lanes)  # fmt: skip
+        data.update(
+            unique_load_bytes=self.unique("loaded", whole),
+            unique_store_bytes=self.unique("stored", whole),
+            blocks=self.total,
+            threads=self.total * self.threads,
+            sampled=inner + edge != self.total,
+            seconds_emulated=seconds,
+            lanes=self.lanes,
+        )
         return Counts(**data)
 
     def unique(self, kind: str, scale: float) -> int:
@@ -154,21 +192,39 @@ def check(c: Compiled, grid: Triple, block: Triple, args: Sequence[Buffer | byte
     asked = f"launch `{c.name}` with grid {grid}, block {block}"
     threads = block[0] * block[1] * block[2]
     if min(*grid, *block) < 1:
-        raise LabError(asked, "every dimension of grid and block must be at least 1", "at least one block of one thread")
+        raise LabError(
+            asked, "every dimension of grid and block must be at least 1", "at least one block of one thread"
+        )
     if threads > 1024 or any(b > m for b, m in zip(block, LIMITS, strict=True)):
-        raise LabError(asked, f"a block of {threads:,} threads; the limit is 1,024 (z at most 64)", "a smaller block")
+        raise LabError(
+            asked, f"a block of {threads:,} threads; the limit is 1,024 (z at most 64)", "a smaller block"
+        )
     if grid[0] >= 2**31 or max(grid[1:]) > 65535:
-        raise LabError(asked, "a grid reaches 2,147,483,647 blocks in x and 65,535 in y and z", "move the long side to x")
+        raise LabError(
+            asked, "a grid reaches 2,147,483,647 blocks in x and 65,535 in y and z", "move the long side to x"
+        )
     if len(args) != len(c.entry.params):
-        raise LabError(asked, f"{len(args)} arguments for {len(c.entry.params)} parameters", "one argument each")
+        raise LabError(
+            asked, f"{len(args)} arguments for {len(c.entry.params)} parameters", "one argument each"
+        )
     for p, a in zip(c.entry.params, args, strict=True):
         if isinstance(a, bytes) and len(a) != p.size:
-            raise LabError(asked, f"parameter {p.name} has {p.size} bytes, the argument {len(a)}", f"a value of type {p.type}")
+            raise LabError(
+                asked,
+                f"parameter {p.name} has {p.size} bytes, the argument {len(a)}",
+                f"a value of type {p.type}",
+            )
         if isinstance(a, Buffer) and p.size != 8:
-            raise LabError(asked, f"an array for parameter {p.name}, which is a {p.type}", "a pointer parameter, or a number")
+            raise LabError(
+                asked,
+                f"an array for parameter {p.name}, which is a {p.type}",
+                "a pointer parameter, or a number",
+            )
     most = machine_of(c).layout.shared_bytes(shared)
     if most > 232448:
-        raise LabError(asked, f"{most:,} bytes of shared memory for a block; the limit is 232,448", "a smaller tile")
+        raise LabError(
+            asked, f"{most:,} bytes of shared memory for a block; the limit is 232,448", "a smaller tile"
+        )
 
 
 def place(compiled: Compiled, memory: Memory, args: Sequence[Buffer | bytes]) -> Array:
@@ -215,4 +271,3 @@ def _symbols(compiled: Compiled) -> set[str]:
         if v.name in names:
             names.update(other for _, other in v.links)
     return names
-

@@ -1,9 +1,9 @@
 """The SIMT machine: all threads of a wave in lockstep, split where they branch apart.
 
-Threads that stand at the same instruction form a *group*, a program counter with a mask.  The group with the lowest
-program counter runs next, until it meets another group (they become one again), branches (it may split in two),
-reaches a barrier (it waits) or exits.  That is how a GPU treats divergence: both sides of an `if` are executed,
-one after the other, by part of the lanes.
+Threads that stand at the same instruction form a *group*, a program counter with a mask.  The group with
+the lowest program counter runs next, until it meets another group (they become one again), branches (it may
+split in two), reaches a barrier (it waits) or exits.  That is how a GPU treats divergence: both sides of an
+`if` are executed, one after the other, by part of the lanes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from labkit.emulator import findings
 from labkit.emulator.meter import by_warp
 from labkit.emulator.opcodes import controls, steps
 from labkit.emulator.program import Program
-from labkit.emulator.ptx import Imm, Instr, Reg, Sym
+from labkit.emulator.ptx import Instr, Sym
 from labkit.emulator.types import Array, Read, Step, reader
 from labkit.emulator.wave import Layout, Unmet, Wave
 
@@ -80,11 +80,15 @@ class Machine:
 
         def jump(run: Run, at: int, mask: Array | None) -> None:
             index = read(run.wave)
-            picked = [(t, (index == n) if mask is None else mask & (index == n)) for n, t in enumerate(targets)]
+            picked = [
+                (t, (index == n) if mask is None else mask & (index == n)) for n, t in enumerate(targets)
+            ]
             picked = [(t, m) for t, m in picked if m.any()]
             if len(picked) == 1:
                 return run.go(picked[0][0], mask)
-            run.diverge(at, picked[0][1], np.logical_or.reduce(np.broadcast_arrays(*(m for _, m in picked[1:]))))
+            run.diverge(
+                at, picked[0][1], np.logical_or.reduce(np.broadcast_arrays(*(m for _, m in picked[1:])))
+            )
             for t, m in picked:
                 run.go(t, m)
 
@@ -283,6 +287,3 @@ class Run:
         over = self.most is not None and self.executed > self.most
         if over or time.monotonic() - self.started > self.patience:
             raise findings.endless(self.wave, pc, self.patience, self.executed)
-
-
-_ = (Imm, Reg, Layout)

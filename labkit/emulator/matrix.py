@@ -1,14 +1,15 @@
 """Tensor-core instructions: mma.sync, WMMA and ldmatrix, where 32 lanes hold the pieces of small matrices.
 
-A *fragment* is what one lane holds.  Where each element lies is fixed for mma.sync (PTX ISA, "Matrix fragments for
-mma.m16n8k16"); WMMA leaves it open, and the same layout is used here.  Products are summed in double and rounded
-once; the hardware sums in float in an order of its own, so that its last bits differ.
+A *fragment* is what one lane holds.  Where each element lies is fixed for mma.sync (PTX ISA, "Matrix
+fragments for mma.m16n8k16"); WMMA leaves it open, and the same layout is used here.  Products are summed in
+double and rounded once; the hardware sums in float in an order of its own, so that its last bits differ.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+
 import numpy as np
 
 from labkit.emulator import floats
@@ -108,8 +109,14 @@ def mma(i: Instr, p: Program, pc: int) -> Step:
     m, n, k = shape_of(i)
     kinds = [t for t in i.mods if t in SIZE]
     out, ka, kb, kc = kinds if len(kinds) == 4 else (kinds[0], kinds[1], kinds[1], kinds[-1])
-    (ra, pa), (rb, pb), (rc, per) = (elements(a, t, p) for a, t in zip(i.args[1:4], (ka, kb, kc), strict=True))
-    maps = (operand_map("a", m, pa, pa * len(ra)), operand_map("b", k, pb, pb * len(rb)), result_map(per * len(rc)))
+    (ra, pa), (rb, pb), (rc, per) = (
+        elements(a, t, p) for a, t in zip(i.args[1:4], (ka, kb, kc), strict=True)
+    )
+    maps = (
+        operand_map("a", m, pa, pa * len(ra)),
+        operand_map("b", k, pb, pb * len(rb)),
+        result_map(per * len(rc)),
+    )
     slots = _slots(i.args[0], p)
 
     def step(w: Wave) -> None:
@@ -131,7 +138,9 @@ def wmma_mma(i: Instr, p: Program, pc: int) -> Step:
     m, n, k = shape_of(i)
     kinds = [t for t in i.mods if t in SIZE]
     out, ka, kb, kc = kinds if len(kinds) == 4 else (kinds[0], "f16", "f16", kinds[-1])
-    (ra, pa), (rb, pb), (rc, per) = (elements(a, t, p) for a, t in zip(i.args[1:4], (ka, kb, kc), strict=True))
+    (ra, pa), (rb, pb), (rc, per) = (
+        elements(a, t, p) for a, t in zip(i.args[1:4], (ka, kb, kc), strict=True)
+    )
     ma, mb = wmma_map("a", m, n, k, pa * len(ra)), wmma_map("b", m, n, k, pb * len(rb))
     mc = wmma_map("c", m, n, k, per * len(rc))
     slots = _slots(i.args[0], p)
@@ -145,7 +154,9 @@ def wmma_mma(i: Instr, p: Program, pc: int) -> Step:
     return step
 
 
-def _places(i: Instr, p: Program, source: Operand, count: int, stride: Operand | None) -> Callable[[Wave, int], Array]:
+def _places(
+    i: Instr, p: Program, source: Operand, count: int, stride: Operand | None
+) -> Callable[[Wave, int], Array]:
     """The addresses of each lane's element number e."""
     m, n, k = shape_of(i)
     role = i.mods[1]
@@ -160,7 +171,10 @@ def _places(i: Instr, p: Program, source: Operand, count: int, stride: Operand |
 
     def origin(w: Wave, e: int) -> Array:
         lane = np.arange(w.T) % 32
-        return base(w) + (major[lane, e][None, :] * step(w).astype(np.int64) + minor[lane, e][None, :]) * size
+        result: Array = (
+            base(w) + (major[lane, e][None, :] * step(w).astype(np.int64) + minor[lane, e][None, :]) * size
+        )
+        return result
 
     return origin
 

@@ -12,8 +12,22 @@ from labkit.emulator.ptx import Instr
 from labkit.emulator.types import Array
 
 FLOAT = {"f16": 1, "bf16": 1, "f32": 1, "f64": 1, "f16x2": 2, "bf16x2": 2, "f32x2": 2}
-ARITHMETIC = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2, "div": 1, "sqrt": 1, "rcp": 1, "rsqrt": 1, "sin": 1,
-              "cos": 1, "ex2": 1, "lg2": 1, "tanh": 1}  # fmt: skip
+ARITHMETIC = {
+    "add": 1,
+    "sub": 1,
+    "mul": 1,
+    "fma": 2,
+    "mad": 2,
+    "div": 1,
+    "sqrt": 1,
+    "rcp": 1,
+    "rsqrt": 1,
+    "sin": 1,
+    "cos": 1,
+    "ex2": 1,
+    "lg2": 1,
+    "tanh": 1,
+}
 
 
 def flops(i: Instr) -> float:
@@ -67,7 +81,9 @@ class Meter:
         """The sums, scaled by `scale` (all blocks ÷ blocks that ran)."""
         lines = self.lines()
         if scale != 1.0:
-            lines = [LineCounts(x.line, x.text, **{n: round(getattr(x, n) * scale) for n in ADDED}) for x in lines]
+            lines = [
+                LineCounts(x.line, x.text, **{n: round(getattr(x, n) * scale) for n in ADDED}) for x in lines
+            ]
         return Counts(**{n: sum(getattr(x, n) for x in lines) for n in ADDED}, by_line=tuple(lines))
 
 
@@ -80,16 +96,18 @@ def by_warp(a: Array, fill: int | bool) -> Array:
 
 
 def distinct(keys: Array) -> Array:
-    """How many different non-negative values each row of (N, 32) holds; negative ones are lanes that are off."""
+    """How many different values each row of (N, 32) holds; negative ones are lanes that are off."""
     step = np.diff(keys, axis=1)
     if (step < 0).any():
         keys = np.sort(keys, axis=1)
         step = np.diff(keys, axis=1)
-    return np.count_nonzero((step != 0) & (keys[:, 1:] >= 0), axis=1) + (keys[:, 0] >= 0)
+    result: Array = np.count_nonzero((step != 0) & (keys[:, 1:] >= 0), axis=1) + (keys[:, 0] >= 0)
+    return result
 
 
 def turns(words: Array, groups: int) -> Array:
-    """Turns that shared memory needs for each row of (N, 32) word numbers; negative ones are lanes that are off.
+    """Turns that shared memory needs for each row of (N, 32) word numbers; negative ones are lanes that are
+    off.
 
     groups: 1 for accesses of up to 4 bytes, 2 for 8 (served by half warps), 4 for 16 (quarter warps).
     """

@@ -25,16 +25,49 @@ def _pass(w: Wave) -> None:
 
 MAKERS: dict[str, Maker] = {
     **dict.fromkeys(alu.TABLE, alu.alu),
-    "setp": alu.setp, "set": alu.set_, "mov": alu.mov, "cvt": convert.cvt, "cvta": access.cvta,
-    "addc": alu.carry, "subc": alu.carry, "madc": alu.carry,
-    "ld": access.load, "ldu": access.load, "st": access.store,
-    "atom": atomics.atom, "red": atomics.atom, "shfl": warps.shfl, "vote": warps.vote, "match": warps.match,
-    "redux": warps.redux, "activemask": warps.activemask, "elect": warps.elect, "vprintf": printing.vprintf,
-    "__assertfail": printing.assertfail, "mma": matrix.mma, "wmma": matrix.wmma, "ldmatrix": matrix.ldmatrix,
-    "stmatrix": matrix.stmatrix, "movmatrix": matrix.movmatrix, "cp": matrix.copy_async,
-    **dict.fromkeys(("membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "discard", "griddepcontrol",
-                     "applypriority", "setmaxnreg"), nothing),
-}  # fmt: skip
+    "setp": alu.setp,
+    "set": alu.set_,
+    "mov": alu.mov,
+    "cvt": convert.cvt,
+    "cvta": access.cvta,
+    "addc": alu.carry,
+    "subc": alu.carry,
+    "madc": alu.carry,
+    "ld": access.load,
+    "ldu": access.load,
+    "st": access.store,
+    "atom": atomics.atom,
+    "red": atomics.atom,
+    "shfl": warps.shfl,
+    "vote": warps.vote,
+    "match": warps.match,
+    "redux": warps.redux,
+    "activemask": warps.activemask,
+    "elect": warps.elect,
+    "vprintf": printing.vprintf,
+    "__assertfail": printing.assertfail,
+    "mma": matrix.mma,
+    "wmma": matrix.wmma,
+    "ldmatrix": matrix.ldmatrix,
+    "stmatrix": matrix.stmatrix,
+    "movmatrix": matrix.movmatrix,
+    "cp": matrix.copy_async,
+    **dict.fromkeys(
+        (
+            "membar",
+            "fence",
+            "prefetch",
+            "prefetchu",
+            "nanosleep",
+            "pmevent",
+            "discard",
+            "griddepcontrol",
+            "applypriority",
+            "setmaxnreg",
+        ),
+        nothing,
+    ),
+}
 
 
 def steps(p: Program, control: Container[str]) -> list[Step]:
@@ -60,5 +93,8 @@ def make(i: Instr, p: Program, pc: int) -> Step:
 
 
 def refuse(i: Instr, p: Program, pc: int) -> LabError:
-    return LabError(f"run `{p.name}` in the emulator", f"the instruction {i.name} is not emulated — {p.where(pc)}",
-                    "run this kernel on a GPU, or write that line another way")  # fmt: skip
+    return LabError(
+        f"run `{p.name}` in the emulator",
+        f"the instruction {i.name} is not emulated — {p.where(pc)}",
+        "run this kernel on a GPU, or write that line another way",
+    )

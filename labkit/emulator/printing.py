@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,14 @@ def vprintf(i: Instr, p: Program, pc: int) -> Step:
         for address in np.unique(lanes.at).tolist():
             form = string(w, address)
             layout[address] = (re.sub(CONVERSION, _plain, form), _slots(form))
-        fetched = {a: [_fetch(w, pc, places + at, kind) for at, kind in slots] for a, (_, slots) in layout.items()}
+        fetched = {
+            a: [_fetch(w, pc, places + at, kind) for at, kind in slots] for a, (_, slots) in layout.items()
+        }
         for row, column, address in zip(*np.nonzero(_where(w)), lanes.at.ravel().tolist(), strict=True):
-            given = [_value(w, v, row, column, kind) for v, (_, kind) in zip(fetched[address], layout[address][1], strict=True)]
+            given = [
+                _value(w, v, row, column, kind)
+                for v, (_, kind) in zip(fetched[address], layout[address][1], strict=True)
+            ]
             sys.stdout.write(layout[address][0] % tuple(given))
 
     return step
@@ -63,7 +69,15 @@ def _slots(form: str) -> list[tuple[int, str]]:
         wide = m[2] in "eEfFgGaAsp" or m[1] in ("l", "ll", "z", "j", "t")
         size = 8 if wide else 4
         at = -(-at // size) * size
-        kind = "f8" if m[2] in "eEfFgGaA" else "p" if m[2] == "p" else "s" if m[2] == "s" else f"{'u' if m[2] in 'ouxX' else 'i'}{size}"
+        kind = (
+            "f8"
+            if m[2] in "eEfFgGaA"
+            else "p"
+            if m[2] == "p"
+            else "s"
+            if m[2] == "s"
+            else f"{'u' if m[2] in 'ouxX' else 'i'}{size}"
+        )
         out.append((at, kind if m[2] != "c" else "c"))
         at += size
     return out
@@ -80,7 +94,12 @@ def _fetch(w: Wave, pc: int, address: Any, kind: str) -> Any:
 
 def _value(w: Wave, values: Any, row: int, column: int, kind: str) -> Any:
     v = np.broadcast_to(values, (w.B, w.T))[row, column].item()
-    return {"s": lambda: string(w, v), "p": lambda: hex(v), "c": lambda: chr(v & 255)}.get(kind, lambda: v)()
+    as_text: dict[str, Callable[[int], str]] = {
+        "s": lambda x: string(w, x),
+        "p": hex,
+        "c": lambda x: chr(x & 255),
+    }
+    return as_text[kind](v) if kind in as_text else v
 
 
 def string(w: Wave, address: int) -> str:
@@ -102,6 +121,8 @@ def assertfail(i: Instr, p: Program, pc: int) -> Step:
             return
         row, column = np.argwhere(on)[0]
         text = string(w, int(np.broadcast_to(message(w), (w.B, w.T))[row, column]))
-        raise findings.finding(w, pc, int(row), int(column), f"fails assert({text})", "see why the condition does not hold")
+        raise findings.finding(
+            w, pc, int(row), int(column), f"fails assert({text})", "see why the condition does not hold"
+        )
 
     return step

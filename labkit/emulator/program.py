@@ -1,8 +1,8 @@
 """From parsed functions to one flat program: calls inlined, names resolved, liveness known.
 
-A GPU has a call stack; this machine does without: every call is replaced by the callee's body with registers of
-its own, so that a program is one list of instructions and a thread's whole control state is one number, its
-program counter.  Recursion is refused.
+A GPU has a call stack; this machine does without: every call is replaced by the callee's body with
+registers of its own, so that a program is one list of instructions and a thread's whole control state is
+one number, its program counter.  Recursion is refused.
 """
 
 from __future__ import annotations
@@ -10,13 +10,50 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from labkit.emulator.ptx import Addr, Function, Imm, Instr, Label, Module, Not, Operand, Pair, Reg, Sym, Variable, Vec
+from labkit.emulator.ptx import (
+    Addr,
+    Function,
+    Instr,
+    Label,
+    Module,
+    Not,
+    Operand,
+    Pair,
+    Reg,
+    Sym,
+    Variable,
+    Vec,
+)
 from labkit.errors import LabError
 
 BUILTIN = {"vprintf", "__assertfail"}
-READ_FIRST = {"st", "red", "prefetch", "bra", "bar", "barrier", "ret", "exit", "trap", "membar", "fence", "cp",
-              "vprintf", "__assertfail", "brx", "stmatrix", "wmma.store", "nanosleep", "brkpt", "discard", "applypriority",
-              "griddepcontrol", "setmaxnreg", "pmevent", "prefetchu"}  # fmt: skip
+READ_FIRST = {
+    "st",
+    "red",
+    "prefetch",
+    "bra",
+    "bar",
+    "barrier",
+    "ret",
+    "exit",
+    "trap",
+    "membar",
+    "fence",
+    "cp",
+    "vprintf",
+    "__assertfail",
+    "brx",
+    "stmatrix",
+    "wmma.store",
+    "nanosleep",
+    "brkpt",
+    "discard",
+    "applypriority",
+    "griddepcontrol",
+    "setmaxnreg",
+    "pmevent",
+    "prefetchu",
+}
 
 
 @dataclass
@@ -77,7 +114,9 @@ class _Inliner:
     def __init__(self, module: Module, program: Program) -> None:
         self.module, self.program, self.copies = module, program, 0
 
-    def body(self, f: Function, prefix: str, names: dict[str, str], stack: tuple[str, ...]) -> Iterator[Instr | Label]:
+    def body(
+        self, f: Function, prefix: str, names: dict[str, str], stack: tuple[str, ...]
+    ) -> Iterator[Instr | Label]:
         names = dict(names)
         for v in f.variables:
             if v.space in ("local", "param"):
@@ -91,7 +130,7 @@ class _Inliner:
             if isinstance(item, Label):
                 yield Label(prefix + item.name)
             elif item.op == "call":
-                yield from self.call(rename.instr(item), stack + (f.name,))
+                yield from self.call(rename.instr(item), (*stack, f.name))
             elif item.op == "ret" and prefix:
                 yield Instr("bra", ("uni",) if not item.guard else (), (Sym(prefix + "ret"),),
                             rename.instr(item).guard, item.line)  # fmt: skip
@@ -121,10 +160,17 @@ class _Inliner:
         yield Label(end)
 
     def refuse(self, call: Instr, name: str, recursive: bool) -> LabError:
-        why = f"`{name}` calls itself" if recursive else f"`{name or 'a function pointer'}` has no body the emulator can see"
+        why = (
+            f"`{name}` calls itself"
+            if recursive
+            else f"`{name or 'a function pointer'}` has no body the emulator can see"
+        )
         text = self.program.line_text(call.line)
-        return LabError(f"run `{self.program.name}` in the emulator", f"line {call.line}: {text} — {why}",
-                        "write the recursion as a loop" if recursive else "call a __device__ function of this source")  # fmt: skip
+        return LabError(
+            f"run `{self.program.name}` in the emulator",
+            f"line {call.line}: {text} — {why}",
+            "write the recursion as a loop" if recursive else "call a __device__ function of this source",
+        )
 
 
 class _Rename:
@@ -191,7 +237,8 @@ def registers(i: Instr) -> Iterator[Reg]:
 
 def reads_writes(i: Instr, p: Program) -> tuple[set[int], set[int]]:
     """The slots an instruction reads and writes."""
-    reads, writes = set(), set()
+    reads: set[int] = set()
+    writes: set[int] = set()
     for n, a in enumerate(i.args):
         cell = param_cell(a, p) if i.op in ("ld", "st") else None
         if cell is not None:
@@ -243,8 +290,8 @@ def _target(p: Program, a: Operand) -> int:
 def liveness(p: Program) -> list[int]:
     """For each instruction, a bit set of registers that are read later before they are overwritten.
 
-    The usual backward data-flow equation live_in = reads | (live_out - writes), a predicated write keeping the
-    old value alive; repeated until nothing changes.
+    The usual backward data-flow equation live_in = reads | (live_out - writes), a predicated write keeping
+    the old value alive; repeated until nothing changes.
     """
     size = len(p.code)
     use, kill, succ = [0] * size, [0] * size, [successors(p, pc) for pc in range(size)]

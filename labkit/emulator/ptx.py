@@ -1,8 +1,9 @@
 """PTX text -> a typed program with source lines.
 
 PTX is the assembly language that the CUDA compiler writes for an imaginary GPU with as many registers as it
-likes.  A module is a list of variables and functions; a function is a list of statements ended by `;`.  Here the
-text becomes plain tuples and dataclasses; names are resolved later (`program.py`), nothing is executed.
+likes.  A module is a list of variables and functions; a function is a list of statements ended by `;`.
+Here the text becomes plain tuples and dataclasses; names are resolved later (`program.py`), nothing is
+executed.
 
 Grammar: PTX ISA, "Syntax" and "State Spaces, Types, and Variables".
 """
@@ -10,13 +11,37 @@ Grammar: PTX ISA, "Syntax" and "State Spaces, Types, and Variables".
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-WIDTH = {"pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "b32": 4, "u32": 4,
-         "s32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4, "tf32": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8,
-         "b128": 16, "e4m3": 1, "e5m2": 1, "e4m3x2": 2, "e5m2x2": 2, "f32x2": 8}  # fmt: skip
+WIDTH = {
+    "pred": 1,
+    "b8": 1,
+    "u8": 1,
+    "s8": 1,
+    "b16": 2,
+    "u16": 2,
+    "s16": 2,
+    "f16": 2,
+    "bf16": 2,
+    "b32": 4,
+    "u32": 4,
+    "s32": 4,
+    "f32": 4,
+    "f16x2": 4,
+    "bf16x2": 4,
+    "tf32": 4,
+    "b64": 8,
+    "u64": 8,
+    "s64": 8,
+    "f64": 8,
+    "b128": 16,
+    "e4m3": 1,
+    "e5m2": 1,
+    "e4m3x2": 2,
+    "e5m2x2": 2,
+    "f32x2": 8,
+}
 
 
 @dataclass(frozen=True)
@@ -139,14 +164,13 @@ class Module:
 
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
-STATEMENT = re.compile(r'\s*(\.(?:loc|file|version|target|address_size|section)\b[^\n]*|[{}]|[\w$%.]+:(?!:)|(?:[^;{}"]|"[^"]*"|'
-                       r"\{[^{};]*\})*?(?:;|(?=\{\s*\n)|(?=\n\s*\{)))", re.S)  # fmt: skip
 
 
 def parse(text: str) -> Module:
     """The module that PTX text declares.
 
-    text: PTX as NVRTC or nvcc writes it.  Returns a Module; `.loc` lines become each instruction's source line.
+    text: PTX as NVRTC or nvcc writes it.  Returns a Module; `.loc` lines become each instruction's source
+    line.
     """
     return _Parser(COMMENT.sub(" ", text)).module
 
@@ -190,12 +214,12 @@ class _Parser:
             self.declare(s)
         elif s.endswith(":"):
             assert self.function is not None
-            self.function.body.append(Label(self.label(s[:-1])))
+            self.function.body.append(Label(s[:-1]))
         elif self.function is not None:
             self.function.body.append(self.instruction(s))
 
     def locate(self, s: str) -> None:
-        """`.loc file line column [, function_name f, inlined_at file line column]`; the reader's file is 1."""
+        """`.loc file line column [, …, inlined_at file line column]`; the reader's file is 1."""
         places = [tuple(map(int, p)) for p in re.findall(r"(?:\.loc|inlined_at)\s+(\d+)\s+(\d+)", s)]
         own = [line for file, line in places if file == 1 and line > 0]
         if own:
@@ -222,18 +246,20 @@ class _Parser:
         s = s.rstrip(";").strip()
         if s.startswith(".reg"):
             self.registers(s)
-        elif s.startswith(".branchtargets") or s.startswith(".pragma") or s.startswith(".noreturn"):
+        elif s.startswith((".branchtargets", ".pragma", ".noreturn")):
             if s.startswith(".branchtargets") and self.function is not None:
                 last = self.function.body.pop()
                 assert isinstance(last, Label)
-                self.function.targets[last.name] = [self.label(x.strip()) for x in s.split(None, 1)[1].split(",")]
+                self.function.targets[last.name] = [x.strip() for x in s.split(None, 1)[1].split(",")]
         elif re.match(r"(\.(visible|weak|extern|common)\s+)*\.(shared|global|const|local|param)\b", s):
             v = _variable(s)
             if self.function is None:
                 self.module.variables.setdefault(v.name, v)
             else:
                 name = self.rename(v.name)
-                self.function.variables.append(Variable(name, v.space, v.type, v.align, v.size, v.init, v.links))
+                self.function.variables.append(
+                    Variable(name, v.space, v.type, v.align, v.size, v.init, v.links)
+                )
 
     def registers(self, s: str) -> None:
         _, kind, names = s.split(None, 2)
@@ -251,9 +277,6 @@ class _Parser:
         new = name if len(self.scopes) == 1 else self.fresh(name)
         self.scopes[-1][name] = new
         return new
-
-    def label(self, name: str) -> str:
-        return name
 
     def find(self, name: str) -> Operand:
         for scope in reversed(self.scopes):
@@ -357,7 +380,7 @@ def split(s: str) -> list[str]:
 def literal(s: str) -> Imm | None:
     """An integer, `0f3F800000` (float) or `0d…` (double) literal; None for a name."""
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", s):
-        return Imm(struct.unpack(">f", bytes.fromhex(s[2:]))[0], "f32") if False else Imm(int(s[2:], 16), "f32")
+        return Imm(int(s[2:], 16), "f32")
     if re.fullmatch(r"0[dD][0-9a-fA-F]{16}", s):
         return Imm(int(s[2:], 16), "f64")
     m = re.fullmatch(r"(-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+))U?", s)
@@ -371,7 +394,9 @@ def _variable(s: str) -> Variable:
     space = next((w[1:] for w in words if w[1:] in ("param", "shared", "global", "const", "local")), "")
     align = int(words[words.index(".align") + 1]) if ".align" in words else 0
     kind = next(w[1:] for w in words if w[1:] in WIDTH)
-    name = next(w for w in words[words.index("." + kind) + 1 :] if not w.startswith((".", "[")) and not w.isdigit())
+    name = next(
+        w for w in words[words.index("." + kind) + 1 :] if not w.startswith((".", "[")) and not w.isdigit()
+    )
     dims = re.findall(r"\[(\d*)\]", declared)
     size = WIDTH[kind]
     for d in dims:

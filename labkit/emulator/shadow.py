@@ -1,8 +1,8 @@
 """The sanitizer's memory of shared memory: who wrote and read each cell since the last barrier.
 
-Between two barriers the threads of a block run in no particular order.  If one writes a cell and another reads or
-writes it in the same interval, the result depends on luck: a race.  `__syncwarp()` orders the lanes of one warp.
-While all blocks do the same, one row of the tables stands for all of them.
+Between two barriers the threads of a block run in no particular order.  If one writes a cell and another
+reads or writes it in the same interval, the result depends on luck: a race.  `__syncwarp()` orders the
+lanes of one warp. While all blocks do the same, one row of the tables stands for all of them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,18 @@ class Shadow:
         """From here on the blocks differ: a row for each."""
         if self.rows == 1 and self.w.B > 1:
             self.settle()
-            for name in ("writer", "reader", "other", "wrote", "read", "atomic", "known", "line", "barrier", "warp"):
+            for name in (
+                "writer",
+                "reader",
+                "other",
+                "wrote",
+                "read",
+                "atomic",
+                "known",
+                "line",
+                "barrier",
+                "warp",
+            ):
                 setattr(self, name, np.repeat(getattr(self, name), self.w.B, axis=0))
             self.rows = self.w.B
 
@@ -104,7 +115,10 @@ class Shadow:
             at = np.broadcast_to(lanes.spread(at), shape)
             at = at if on is None else at[np.broadcast_to(on, shape)]
         on = None if on is None else np.broadcast_to(on, shape)
-        row, thread = np.broadcast_to(np.arange(shape[0])[:, None], shape), np.broadcast_to(np.arange(w.T), shape)
+        row, thread = (
+            np.broadcast_to(np.arange(shape[0])[:, None], shape),
+            np.broadcast_to(np.arange(w.T), shape),
+        )
         row, thread = (row.ravel(), thread.ravel()) if on is None else (row[on], thread[on])
         cell = at.ravel() // self.grain
         n = max(size // self.grain, 1)
@@ -129,7 +143,10 @@ class Shadow:
     def stale(self, when: Array, row: Array, who: Array, me: Array) -> Array:
         """Whether an earlier access is ordered before mine: by a barrier, or within a warp by __syncwarp."""
         same_warp = (who >> 5) == (me >> 5)
-        return (who < 0) | (when <= self.barrier[row, 0]) | (same_warp & (when <= self.warp[row, me >> 5]))
+        result: Array = (
+            (who < 0) | (when <= self.barrier[row, 0]) | (same_warp & (when <= self.warp[row, me >> 5]))
+        )
+        return result
 
     def check_known(self, pc: int, lanes: Lanes, row: Array, cell: Array) -> None:
         if self.complete:
@@ -170,7 +187,18 @@ class Shadow:
         self.line[row, cell] = self.w.program.code[pc].line
         self.written = True
 
-    def race(self, pc: int, row: Array, cell: Array, me: Array, who: Array, bad: Array, verb: str, did: str) -> None:
+    def race(
+        self, pc: int, row: Array, cell: Array, me: Array, who: Array, bad: Array, verb: str, did: str
+    ) -> None:
         n = int(bad.argmax())
-        raise findings.race(self.w, pc, int(row[n]), int(me[n]), int(who[n]), int(cell[n]) * self.grain, verb, did,
-                            int(self.line[row[n], cell[n]]) if did == "wrote" else 0)  # fmt: skip
+        raise findings.race(
+            self.w,
+            pc,
+            int(row[n]),
+            int(me[n]),
+            int(who[n]),
+            int(cell[n]) * self.grain,
+            verb,
+            did,
+            int(self.line[row[n], cell[n]]) if did == "wrote" else 0,
+        )

@@ -1,7 +1,7 @@
 """Global, shared, local and parameter memory: where an address leads, and what is out of bounds.
 
-Each space has a window of generic (64-bit) addresses.  Global memory is a table of allocations with gaps between
-them, so that a stray address hits nothing.
+Each space has a window of generic (64-bit) addresses.  Global memory is a table of allocations with gaps
+between them, so that a stray address hits nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SMALL = 4 << 20
 
 @dataclass(frozen=True)
 class Buffer:
-    """A pointer argument: byte `offset` into the allocation `root`, an array of `size` bytes called `name`."""
+    """A pointer argument: an array of `size` bytes, `offset` bytes into the allocation `root`."""
 
     root: NDArray[np.uint8]
     offset: int
@@ -98,8 +98,10 @@ class Memory:
         self.symbols: dict[str, int] = {}
         self.next = GLOBAL_BASE
 
-    def place(self, data: NDArray[np.uint8], name: str, part: tuple[int, int] | None = None, space: str = "global") -> int:
-        """Give an allocation an address; the same allocation twice gets the same one.  part: offset and size used."""
+    def place(
+        self, data: NDArray[np.uint8], name: str, part: tuple[int, int] | None = None, space: str = "global"
+    ) -> int:
+        """Give an allocation an address, the same one each time.  part: offset and size used."""
         address = data.__array_interface__["data"][0]
         offset, size = part or (0, len(data))
         for s in self.segments:

@@ -1,8 +1,8 @@
 """PTX types as NumPy dtypes, and operands as arrays.
 
-Values are kept at the smallest shape that says everything: (1, 1) the same for all threads, (B, 1) one per block,
-(1, T) one per thread of a block, (B, T) all different.  NumPy's broadcasting does the rest, so that `n`, a loop
-counter or `blockIdx.x * blockDim.x` cost next to nothing.
+Values are kept at the smallest shape that says everything: (1, 1) the same for all threads, (B, 1) one per
+block, (1, T) one per thread of a block, (B, T) all different.  NumPy's broadcasting does the rest, so that
+`n`, a loop counter or `blockIdx.x * blockDim.x` cost next to nothing.
 """
 
 from __future__ import annotations
@@ -24,17 +24,45 @@ Read = Callable[["Wave"], Array]
 Step = Callable[["Wave"], None]
 
 DTYPE: dict[str, np.dtype[Any]] = {
-    "pred": np.dtype(np.bool_), "u8": np.dtype(np.uint8), "s8": np.dtype(np.int8), "b8": np.dtype(np.uint8),
-    "u16": np.dtype(np.uint16), "s16": np.dtype(np.int16), "b16": np.dtype(np.uint16), "f16": np.dtype(np.float16),
-    "bf16": np.dtype(np.uint16), "u32": np.dtype(np.uint32), "s32": np.dtype(np.int32), "b32": np.dtype(np.uint32),
-    "f32": np.dtype(np.float32), "u64": np.dtype(np.uint64), "s64": np.dtype(np.int64), "b64": np.dtype(np.uint64),
-    "f64": np.dtype(np.float64), "f16x2": np.dtype(np.uint32), "bf16x2": np.dtype(np.uint32),
-    "tf32": np.dtype(np.uint32), "b128": np.dtype(np.complex128), "e4m3x2": np.dtype(np.uint16),
-    "e5m2x2": np.dtype(np.uint16), "f32x2": np.dtype(np.uint64)}  # fmt: skip
+    "pred": np.dtype(np.bool_),
+    "u8": np.dtype(np.uint8),
+    "s8": np.dtype(np.int8),
+    "b8": np.dtype(np.uint8),
+    "u16": np.dtype(np.uint16),
+    "s16": np.dtype(np.int16),
+    "b16": np.dtype(np.uint16),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(np.uint16),
+    "u32": np.dtype(np.uint32),
+    "s32": np.dtype(np.int32),
+    "b32": np.dtype(np.uint32),
+    "f32": np.dtype(np.float32),
+    "u64": np.dtype(np.uint64),
+    "s64": np.dtype(np.int64),
+    "b64": np.dtype(np.uint64),
+    "f64": np.dtype(np.float64),
+    "f16x2": np.dtype(np.uint32),
+    "bf16x2": np.dtype(np.uint32),
+    "tf32": np.dtype(np.uint32),
+    "b128": np.dtype(np.complex128),
+    "e4m3x2": np.dtype(np.uint16),
+    "e5m2x2": np.dtype(np.uint16),
+    "f32x2": np.dtype(np.uint64),
+}
 
-UNSIGNED = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64),
-            16: np.dtype(np.complex128)}  # fmt: skip
-SIGNED = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+UNSIGNED: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+    16: np.dtype(np.complex128),
+}
+SIGNED: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.int8),
+    2: np.dtype(np.int16),
+    4: np.dtype(np.int32),
+    8: np.dtype(np.int64),
+}
 
 
 def bits_as(a: Array, dtype: np.dtype[Any]) -> Array:

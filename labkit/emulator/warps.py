@@ -1,7 +1,7 @@
 """Warp instructions: 32 lanes hand values to each other without memory.
 
-shfl moves registers between lanes, vote and match compare them across lanes, redux sums them.  All lanes named in
-the member mask must take part.
+shfl moves registers between lanes, vote and match compare them across lanes, redux sums them.  All lanes
+named in the member mask must take part.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def on(w: Wave) -> Array:
 
 def ballot(bits: Array) -> Array:
     """32 booleans -> one number, lane 0 the lowest bit."""
-    return (bits * BIT).sum(axis=-1, dtype=np.uint32)[..., None]
+    result: Array = (bits * BIT).sum(axis=-1, dtype=np.uint32)[..., None]
+    return result
 
 
 def shfl(i: Instr, p: Program, pc: int) -> Step:
@@ -51,7 +52,11 @@ def shfl(i: Instr, p: Program, pc: int) -> Step:
 
     def step(w: Wave) -> None:
         w.meet(pc, member(w))
-        a, b, c = warps(w, value(w)), warps(w, lane(w)).astype(np.int64) & 31, warps(w, limit(w)).astype(np.int64)
+        a, b, c = (
+            warps(w, value(w)),
+            warps(w, lane(w)).astype(np.int64) & 31,
+            warps(w, limit(w)).astype(np.int64),
+        )
         segment, clamp = (c >> 8) & 31, c & 31
         lowest = LANE & segment
         highest = lowest | (clamp & ~segment)

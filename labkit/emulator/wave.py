@@ -1,8 +1,9 @@
 """The state of the blocks that run together: registers, masks, memory.
 
-A wave is B blocks of T threads that take each step at once, as arrays.  On a GPU a warp of 32 threads does this in
-hardware: one instruction, 32 lanes ("single instruction, multiple threads").  A *mask* says which threads take
-part; None means all of them, which is the fast case.
+A wave is B blocks of T threads that take each step at once, as arrays.  On a GPU a warp of 32 threads does
+this in
+hardware: one instruction, 32 lanes ("single instruction, multiple threads").  A *mask* says which threads
+take part; None means all of them, which is the fast case.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Triple = tuple[int, int, int]
 
 
 class Unmet(Exception):
-    """Lanes of a warp instruction have not all come; `here` are the threads of those warps that are complete."""
+    """Lanes of a warp instruction are missing; `here` are the threads of the warps that are complete."""
 
     def __init__(self, here: Array) -> None:
         super().__init__()
@@ -47,11 +48,17 @@ class Layout:
             self.offsets[v.name] = -(-start // v.align) * v.align
         self.dynamic_start = max([self.offsets[v.name] for v in self.dynamic], default=self.size["shared"])
 
-        self.granule = min([WIDTH[i.types[-1]] for i in p.code if i.op in ("ld", "st") and touches(i, "local")], default=4)
+        self.granule = min(
+            [WIDTH[i.types[-1]] for i in p.code if i.op in ("ld", "st") and touches(i, "local")], default=4
+        )
 
         self.grain = min([_unit(i) for i in p.code if i.op in SHARED_OPS and touches(i, "shared")], default=4)
-        self.global_grain = min([_unit(i) for i in p.code if i.op in ("ld", "st") and touches(i, "global")], default=4)
-        self.fences = any(i.op in ("membar", "fence") or {"acquire", "release", "acq_rel"} & set(i.mods) for i in p.code)
+        self.global_grain = min(
+            [_unit(i) for i in p.code if i.op in ("ld", "st") and touches(i, "global")], default=4
+        )
+        self.fences = any(
+            i.op in ("membar", "fence") or {"acquire", "release", "acq_rel"} & set(i.mods) for i in p.code
+        )
 
     def shared_bytes(self, dynamic: int) -> int:
         return self.dynamic_start + dynamic if dynamic else self.size["shared"]
@@ -147,13 +154,17 @@ class Wave:
             self.shadow.passed_warp()
 
     def meet(self, pc: int, members: Array) -> None:
-        """Lanes of a warp instruction: raises Unmet where a lane named in `members` is alive but elsewhere."""
+        """Lanes of a warp instruction: raises Unmet where one named in `members` is elsewhere."""
         if self.mask is None or self.forced:
             return
         bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
         on = by_warp(self.active(), False)
-        alive = by_warp(np.broadcast_to(np.True_ if self.alive is None else self.alive, (self.B, self.T)), False)
-        named = np.bitwise_or.reduce(np.where(on, by_warp(np.broadcast_to(members, (self.B, self.T)), 0), 0), axis=2)
+        alive = by_warp(
+            np.broadcast_to(np.True_ if self.alive is None else self.alive, (self.B, self.T)), False
+        )
+        named = np.bitwise_or.reduce(
+            np.where(on, by_warp(np.broadcast_to(members, (self.B, self.T)), 0), 0), axis=2
+        )
         missing = ((alive & ~on) * bits).sum(axis=2, dtype=np.uint32) & named
         if missing.any():
             here = np.repeat((missing == 0) & on.any(axis=2), 32, axis=1)[:, : self.T] & self.active()
@@ -171,15 +182,15 @@ class Wave:
     def thread_count(self, mask: Array | None) -> int:
         if mask is None:
             return self.B * self.T
-        return int(np.count_nonzero(mask)) * (self.B // mask.shape[0]) * (self.T // mask.shape[1])
+        return int(int(np.count_nonzero(mask)) * (self.B // mask.shape[0]) * (self.T // mask.shape[1]))
 
     def warp_count(self, mask: Array | None) -> int:
         """Warps with at least one thread of `mask`."""
         if mask is None:
             return self.B * self.W
         if mask.shape[1] == 1:
-            return int(np.count_nonzero(mask)) * (self.B // mask.shape[0]) * self.W
-        return int(np.count_nonzero(by_warp(mask, False).any(axis=2))) * (self.B // mask.shape[0])
+            return int(int(np.count_nonzero(mask)) * (self.B // mask.shape[0]) * self.W)
+        return int(int(np.count_nonzero(by_warp(mask, False).any(axis=2))) * (self.B // mask.shape[0]))
 
     def thread(self, row: int, column: int) -> str:
         """`block (1, 0, 0), thread (3, 0, 0)` as the reader wrote them."""
@@ -216,6 +227,10 @@ def _block(axis: int) -> Callable[[Wave], Array]:
     return read
 
 
+def _size(what: str, axis: int) -> Callable[[Wave], Array]:
+    return lambda w: np.array([[getattr(w, what)[axis]]])
+
+
 def _lane(f: Callable[[Array], Array]) -> Callable[[Wave], Array]:
     return lambda w: f(np.arange(w.T, dtype=np.int64) % 32)[None, :]
 
@@ -224,8 +239,8 @@ ONE = np.int64(1)
 SPECIAL: dict[str, Callable[[Wave], Array]] = {
     **{f"%tid.{c}": _thread(n) for n, c in enumerate("xyz")},
     **{f"%ctaid.{c}": _block(n) for n, c in enumerate("xyz")},
-    **{f"%ntid.{c}": (lambda w, n=n: np.array([[w.block[n]]])) for n, c in enumerate("xyz")},
-    **{f"%nctaid.{c}": (lambda w, n=n: np.array([[w.grid[n]]])) for n, c in enumerate("xyz")},
+    **{f"%ntid.{c}": _size("block", n) for n, c in enumerate("xyz")},
+    **{f"%nctaid.{c}": _size("grid", n) for n, c in enumerate("xyz")},
     "%laneid": _lane(lambda x: x),
     "%lanemask_eq": _lane(lambda x: ONE << x),
     "%lanemask_lt": _lane(lambda x: (ONE << x) - 1),

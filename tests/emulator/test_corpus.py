@@ -11,10 +11,10 @@ import pytest
 from labkit.emulator import Counts, compile_kernel, launch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
-from cases import CASES, HERE, Case, source  # noqa: E402 — the corpus is a folder of its own
+from cases import CASES, HERE, Case, source
 
 sys.path.insert(0, str(Path(__file__).parent))
-from arguments import prepare  # noqa: E402 — shared by the emulator's tests
+from arguments import prepare
 
 pytestmark = pytest.mark.compiler
 
@@ -46,6 +46,14 @@ def test_block_waves_do_not_change_counts(name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys.modules["labkit.emulator.launch"], "WAVE", 1)
     arrays, alone = run(name, case)
     case.check(arrays)
-    for field in ("thread_instructions", "warp_instructions", "global_load_sectors", "global_store_sectors",
-                  "global_load_requests", "shared_load_conflicts", "divergent_branches", "unique_load_bytes"):  # fmt: skip
+    for field in (
+        "thread_instructions",
+        "warp_instructions",
+        "global_load_sectors",
+        "global_store_sectors",
+        "global_load_requests",
+        "shared_load_conflicts",
+        "divergent_branches",
+        "unique_load_bytes",
+    ):
         assert getattr(together, field) == getattr(alone, field), field

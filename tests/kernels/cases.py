@@ -1,7 +1,7 @@
 """The corpus: for each `.cu` file beside this one a launch and what NumPy says it must give.
 
-`CASES[name](rng)` gives a Case.  Arrays in `args` are copied before a launch; scalars are NumPy numbers, structs
-bytes.  `expect` maps an argument's position to its values after the launch.
+`CASES[name](rng)` gives a Case.  Arrays in `args` are copied before a launch; scalars are NumPy numbers,
+structs bytes.  `expect` maps an argument's position to its values after the launch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Case:
         """Compare the arguments after a launch with what is expected."""
         for n, want in self.expect.items():
             got = np.sort(arrays[n]) if n in self.unordered else arrays[n]
-            np.testing.assert_allclose(got, np.sort(want) if n in self.unordered else want, self.rtol, self.atol)
+            np.testing.assert_allclose(
+                got, np.sort(want) if n in self.unordered else want, self.rtol, self.atol
+            )
 
 
 CASES: dict[str, Callable[[Rng], Case]] = {}
@@ -104,7 +106,9 @@ def reduce_shared(rng: Rng) -> Case:
     parts = np.zeros(4 * 128, f4)
     at = np.arange(5000) % 512
     np.add.at(parts, at, a)
-    return Case((4, 1, 1), (128, 1, 1), [a, np.zeros(4, f4), i4(5000)], {1: parts.reshape(4, 128).sum(1)}, shared=512)
+    return Case(
+        (4, 1, 1), (128, 1, 1), [a, np.zeros(4, f4), i4(5000)], {1: parts.reshape(4, 128).sum(1)}, shared=512
+    )
 
 
 @case
@@ -123,13 +127,20 @@ def reduce_shuffle(rng: Rng) -> Case:
 @case
 def reduce_atomic(rng: Rng) -> Case:
     a = rng.integers(0, 99, 1000).astype(i4)
-    return Case((8, 1, 1), (128, 1, 1), [a, np.zeros(1, np.uint64), i4(1000)], {1: a.sum(keepdims=True).astype(np.uint64)})
+    return Case(
+        (8, 1, 1),
+        (128, 1, 1),
+        [a, np.zeros(1, np.uint64), i4(1000)],
+        {1: a.sum(keepdims=True).astype(np.uint64)},
+    )
 
 
 @case
 def reduce_last_block(rng: Rng) -> Case:
     a = rng.integers(-99, 99, (6, 128)).astype(i4)
-    return Case((6, 1, 1), (128, 1, 1), [a, np.zeros(6, i4), np.zeros(1, i4)], {1: a.sum(1), 2: a.sum().reshape(1)})
+    return Case(
+        (6, 1, 1), (128, 1, 1), [a, np.zeros(6, i4), np.zeros(1, i4)], {1: a.sum(1), 2: a.sum().reshape(1)}
+    )
 
 
 @case
@@ -224,7 +235,9 @@ def compact_ballot(rng: Rng) -> Case:
 def softmax_rows(rng: Rng) -> Case:
     a = uniform(rng, 6, 333) * 9
     e = np.exp(a.astype(f8) - a.max(1, keepdims=True))
-    return Case((6, 1, 1), (128, 1, 1), [a, np.zeros_like(a), i4(333)], {1: e / e.sum(1, keepdims=True)}, rtol=2e-5)
+    return Case(
+        (6, 1, 1), (128, 1, 1), [a, np.zeros_like(a), i4(333)], {1: e / e.sum(1, keepdims=True)}, rtol=2e-5
+    )
 
 
 @case
@@ -232,7 +245,9 @@ def layer_norm(rng: Rng) -> Case:
     a = uniform(rng, 8, 100)
     d = a.astype(f8)
     want = (d - d.mean(1, keepdims=True)) / np.sqrt(d.var(1, keepdims=True) + 1e-5)
-    return Case((2, 1, 1), (32, 4, 1), [a, np.zeros_like(a), i4(100), f4(1e-5)], {1: want}, rtol=1e-4, atol=1e-5)
+    return Case(
+        (2, 1, 1), (32, 4, 1), [a, np.zeros_like(a), i4(100), f4(1e-5)], {1: want}, rtol=1e-4, atol=1e-5
+    )
 
 
 def _gemm(block: tuple[int, int, int], tile: int) -> Callable[[Rng], Case]:
@@ -256,7 +271,10 @@ def gemm_wmma(rng: Rng) -> Case:
 
 @case
 def gemm_mma(rng: Rng) -> Case:
-    a, b = rng.integers(-9, 9, (3, 16, 16)).astype(np.float16), rng.integers(-9, 9, (3, 16, 8)).astype(np.float16)
+    a, b = (
+        rng.integers(-9, 9, (3, 16, 16)).astype(np.float16),
+        rng.integers(-9, 9, (3, 16, 8)).astype(np.float16),
+    )
     return Case((3, 1, 1), (32, 1, 1), [a, b, np.zeros((3, 16, 8), f4)], {2: a.astype(f4) @ b.astype(f4)})
 
 
@@ -276,7 +294,9 @@ def collatz(rng: Rng) -> Case:
             v, k = (3 * v + 1 if v & 1 else v // 2), k + 1
         return k
 
-    return Case(grid(300, 64), (64, 1, 1), [a, np.zeros(300, i4), i4(300)], {1: np.array([steps(int(v)) for v in a])})
+    return Case(
+        grid(300, 64), (64, 1, 1), [a, np.zeros(300, i4), i4(300)], {1: np.array([steps(int(v)) for v in a])}
+    )
 
 
 @case
@@ -348,14 +368,33 @@ def int64(rng: Rng) -> Case:
 def math_float(rng: Rng) -> Case:
     a = np.concatenate([uniform(rng, 200) * 9, f4([1e5, -3e6, 1e-6, 40])])
     x = a.astype(f8)
-    want = [np.sin(x), np.cos(x), np.exp(x * 0.1), np.log(np.abs(x) + f4(0.1)), np.sqrt(np.abs(x)), np.tanh(x),
-            np.abs(x) ** f8(f4(0.7)), np.arctan2(x, 2), [erf(v) for v in x], np.fmod(x, f8(f4(0.37))), np.rint(x), 1 / x]  # fmt: skip
+    want = [
+        np.sin(x),
+        np.cos(x),
+        np.exp(x * 0.1),
+        np.log(np.abs(x) + f4(0.1)),
+        np.sqrt(np.abs(x)),
+        np.tanh(x),
+        np.abs(x) ** f8(f4(0.7)),
+        np.arctan2(x, 2),
+        [erf(v) for v in x],
+        np.fmod(x, f8(f4(0.37))),
+        np.rint(x),
+        1 / x,
+    ]
     keep = np.abs(x) < 5000
     want = np.stack(want, axis=1)
     want[~keep, 2] = np.exp(x[~keep].astype(f8) * 0.1)
     with np.errstate(over="ignore"):
         want = want.astype(f4)
-    return Case(grid(len(a), 64), (64, 1, 1), [a, np.zeros((len(a), 12), f4), i4(len(a))], {1: want}, rtol=3e-6, atol=2e-7)
+    return Case(
+        grid(len(a), 64),
+        (64, 1, 1),
+        [a, np.zeros((len(a), 12), f4), i4(len(a))],
+        {1: want},
+        rtol=3e-6,
+        atol=2e-7,
+    )
 
 
 @case
@@ -363,7 +402,14 @@ def math_double(rng: Rng) -> Case:
     x = uniform(rng, 200, dtype=f8) * 9
     want = [np.sin(x), np.exp(x * 0.1), np.log(np.abs(x) + 0.1), np.sqrt(np.abs(x)), np.abs(x) ** 1.3,
             (x.astype(np.longdouble) ** 2 - 1).astype(f8), x / 3.0, np.floor(x) + np.cbrt(x)]  # fmt: skip
-    return Case(grid(200, 64), (64, 1, 1), [x, np.zeros((200, 8)), i4(200)], {1: np.stack(want, axis=1)}, rtol=1e-14, atol=1e-15)
+    return Case(
+        grid(200, 64),
+        (64, 1, 1),
+        [x, np.zeros((200, 8)), i4(200)],
+        {1: np.stack(want, axis=1)},
+        rtol=1e-14,
+        atol=1e-15,
+    )
 
 
 @case
@@ -406,7 +452,9 @@ def local_array(rng: Rng) -> Case:
 def device_function(rng: Rng) -> Case:
     a, c = uniform(rng, 200), uniform(rng, 6)
     want = np.where(a > 0, np.polyval(c[::-1], a.astype(f8)), np.polyval(c[2:5][::-1], -a.astype(f8)))
-    return Case(grid(200, 64), (64, 1, 1), [a, c, np.zeros(200, f4), i4(200)], {2: want}, rtol=1e-5, atol=1e-6)
+    return Case(
+        grid(200, 64), (64, 1, 1), [a, c, np.zeros(200, f4), i4(200)], {2: want}, rtol=1e-5, atol=1e-6
+    )
 
 
 @case
@@ -432,7 +480,12 @@ def atomics_many(rng: Rng) -> Case:
     start = np.array([0, 0, -1, 0, 0, 0, 0], i4)
     want = [min(a.min(), 0), max(a.max(), 0), np.bitwise_and.reduce(a | 16), np.bitwise_or.reduce(a & 255),
             np.bitwise_xor.reduce(a), -3000, 1000 % 10]  # fmt: skip
-    return Case(grid(1000, 128), (128, 1, 1), [a, start, np.zeros(1, f4), i4(1000)], {1: np.array(want), 2: np.array([500.0])})
+    return Case(
+        grid(1000, 128),
+        (128, 1, 1),
+        [a, start, np.zeros(1, f4), i4(1000)],
+        {1: np.array(want), 2: np.array([500.0])},
+    )
 
 
 @case
