@@ -8,9 +8,9 @@ from typing import Any
 
 from labkit.plots.axis import is_number, short
 
-LABEL = {"description_width": "72px"}
+LABEL = {"description_width": "78px"}
 WIDE = {"width": "98%"}
-ROW = {**WIDE, "flex_flow": "row nowrap"}
+ROW = {**WIDE, "display": "flex", "flex_flow": "row nowrap", "align_items": "baseline"}
 TOGGLES = 26  # as many letters fit beside each other; longer lists of names drop down
 
 

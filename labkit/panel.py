@@ -12,7 +12,7 @@ from labkit.errors import LabError
 from labkit.plots import Sheet
 from labkit.plots.sheet import WIDTH
 from labkit.prediction import Prediction, predict
-from labkit.scene import axis, costliest, scene
+from labkit.scene import axis, costliest, scene, upright
 
 if TYPE_CHECKING:
     from labkit.experiment import Experiment
@@ -50,6 +50,8 @@ class Panel:
         self._queue: list[Settings] = []  # what a sweep has still to measure
         self._wanted: Settings = dict(experiment.defaults)
         first = self._first()
+        if guess is None and first is not None and upright(first) == "seconds":
+            self._guess = None  # no ceiling to guess a share of
         shows_lanes = lanes and (first is None or costliest(first.counts) is not None)
         self._sheet = Sheet(lanes=shows_lanes)
         self.widget: Any = None

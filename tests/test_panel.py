@@ -210,3 +210,33 @@ def test_without_widgets_it_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     with pytest.raises(LabError, match="ipywidgets"):
         panel(fakes.Experiment())
+
+
+SOURCE = """
+extern "C" __global__ void strided(const float* a, float* out, unsigned n, unsigned stride) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = a[(unsigned long long)i * stride % n];
+}"""
+
+
+@pytest.mark.compiler
+def test_a_panel_over_a_kernel_counts_what_its_settings_do():
+    import labkit
+
+    n = 1 << 16
+    read = labkit.kernel(SOURCE)
+    a, out = labkit.xp.ones(n, "float32"), labkit.xp.zeros(n, "float32")
+
+    @labkit.experiment(stride=[1, 2, 4, 8], block=[64, 2048])
+    def strided(stride, block):
+        return labkit.Work(lambda: read(n // block, block, (a, out, n, stride)), bytes=8 * n)
+
+    shown = strided.panel()
+    shown.controls["stride"].value = 8
+    settled(shown)
+    assert shown.current.counts.load_sectors_per_request == 32
+    assert "32.0 sectors per request" in shown.note.value
+    shown.controls["block"].value = 2048
+    settled(shown)
+    assert "2048" in shown.note.value
+    assert "asked:" in shown.note.value

@@ -80,7 +80,8 @@ def test_numbers_stand_evenly_by_their_ratio_steps_evenly_and_names_in_a_row():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(64, "64"), (1 << 26, "64 Mi"), (0.5, "0.5"), ("AoS", "AoS"), (5000, "5000")]
+    ("value", "text"),
+    [(64, "64"), (8192, "8192"), (1 << 26, "64 Mi"), (0.5, "0.5"), ("AoS", "AoS"), (5000, "5000")],
 )
 def test_ticks_are_short(value, text):
     assert axis.short(value) == text

@@ -81,7 +81,7 @@ def scale(values: Sequence[Any]) -> Scale:
 
 def short(value: Any) -> str:
     """Write a setting's value as a tick: 67108864 is "64 Mi"."""
-    if is_number(value) and isinstance(value, int) and value >= 1 << 13:
+    if is_number(value) and isinstance(value, int) and value >= 100_000:
         for bits, prefix in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
             if value % (1 << bits) == 0:
                 return f"{value >> bits} {prefix}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,13 @@ class Curve:
     def _ticks(self, values: list[Any]) -> None:
         every = 1 if self.scale.names else -(-len(values) // 14)
         shown = values[::every]
-        self.axes.set_xticks([self.scale.places[v] for v in shown], [short(v) for v in shown])
+        self.axes.set_xticks(
+            [self.scale.places[v] for v in shown], [self._tick(v, len(shown)) for v in shown]
+        )
+
+    def _tick(self, value: Any, beside: int) -> str:
+        """Write a value; a long name is broken into lines that fit beside the others."""
+        return textwrap.fill(short(value), max(85 // beside, 6)) if self.scale.names else short(value)
 
     def at(self, measurements: Iterable[Measurement], x: str) -> list[Point]:
         """Return where the measurements stand on the axes, from left to right."""
@@ -97,7 +104,7 @@ class Curve:
         for source, points in self.points.items():
             points.set_data(*_columns(self.at([m for m in measurements if m.source == source], x)))
         self.faint.set_segments(self._faint([self.at(theirs, x) for theirs in (others or {}).values()]))
-        self._stand(self.at([] if current is None else [current], x), current)
+        self._stand(self.at([] if current is None else [current], x), current, track)
         self.guess.set_data(*_columns([] if guess is None else [(end, guess) for end in self.scale.limits]))
         self._name_guess(track, guess)
 
@@ -115,17 +122,19 @@ class Curve:
             return tracks
         return [[(place - 0.35, value), (place + 0.35, value)] for track in tracks for place, value in track]
 
-    def _stand(self, at: list[Point], current: Measurement | None) -> None:
+    def _stand(self, at: list[Point], current: Measurement | None, track: list[Point]) -> None:
         self.here.set_data(*_columns(at))
         if not at or current is None:
             self.says.say("", 0, 0)
             return
-        (place, value), (left, right) = at[0], self.scale.limits
+        (place, value), (left, right), top = at[0], self.scale.limits, self.axes.get_ylim()[1]
         side = 1 if place < left + 0.7 * (right - left) else -1
         self.here.set_marker(paper.MARKERS[current.source])
-        above = value + 0.05 * self.axes.get_ylim()[1]
+        ahead = [height for there, height in track[::side] if side * (there - place) > 0]
+        climbs = bool(ahead) and ahead[0] > value and value > 0.12 * top and not self.scale.names
         text = f"{value:,.4g} {self.unit.label}"
-        self.says.say(text, place + side * 0.015 * (right - left), above, "left" if side > 0 else "right")
+        height = value + (-0.1 if climbs else 0.05) * top  # on the side of the curve where there is room
+        self.says.say(text, place + side * 0.015 * (right - left), height, "left" if side > 0 else "right")
 
 
 def point(source: str, size: float = 6.5) -> dict[str, Any]:

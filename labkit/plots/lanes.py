@@ -91,11 +91,13 @@ class Lanes:
         self.caption.say(caption(access), WIDTH / 2, CAPTION)
 
     def _label(self, plan: Layout) -> None:
+        """Write how far each line is from the first one, in bytes."""
         every = -(-len(plan.lines) // MARKS) or 1
         labelled = list(plan.lines.items())[::every]
         for i, mark in enumerate(self.marks):
             line, left = labelled[i] if i < len(labelled) else (None, 0.0)
-            mark.say("" if line is None else f"{line * LINE:,}", left + plan.width / 2, 0.02)
+            ahead = None if line is None else (line - labelled[0][0]) * LINE
+            mark.say("" if ahead is None else f"+{ahead:,}", left + plan.width / 2, 0.02)
 
 
 def _lanes(access: Access | None, plan: Layout) -> dict[str, list[Box]]:
