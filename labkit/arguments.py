@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from collections.abc import Sequence
@@ -119,32 +120,40 @@ def bind(kernel: str, params: Sequence[Param], declared: tuple[Declared, ...], a
 
 
 def _bind_one(kernel: str, name: str, param: Param, declared: Declared, arg: Any) -> Bound:
-    asked = f"launch `{kernel}` with {name} = {_describe(arg)}"
-    if _is_array(arg):
-        if param.size != 8 or (declared.type and not declared.pointer):
-            raise LabError(asked, f"{name} is a {declared.type or param.type}, not a pointer", "a number")
-        _check_array(asked, name, declared, arg)
-        return Bound(name, arg, b"", arg)
-    if declared.pointer:
-        raise LabError(asked, f"{name} is a pointer ({declared.type}*)", "an array: NumPy, CuPy or torch")
-    return _bind_scalar(asked, name, param, declared, arg)
+    try:
+        if _is_array(arg):
+            _check_array(name, param, declared, arg)
+            return Bound(name, arg, b"", arg)
+        if declared.pointer:
+            raise _Misfit(f"{name} is a pointer ({declared.type}*)", "an array: NumPy, CuPy or torch")
+        return _bind_scalar(name, param, declared, arg)
+    except _Misfit as misfit:
+        raise LabError(f"launch `{kernel}` with {name} = {_describe(arg)}", misfit.found, misfit.try_) from None
 
 
-def _bind_scalar(asked: str, name: str, param: Param, declared: Declared, arg: Any) -> Bound:
+class _Misfit(Exception):
+    """What is found wrong with one argument; who wanted it is added where the kernel is known."""
+
+    def __init__(self, found: str, try_: str) -> None:
+        super().__init__(found, try_)
+        self.found, self.try_ = found, try_
+
+
+def _bind_scalar(name: str, param: Param, declared: Declared, arg: Any) -> Bound:
     kind, c_type = param.type[0], declared.type or param.type
     if isinstance(arg, np.generic):
         if arg.nbytes != param.size or (kind == "f") != (arg.dtype.kind == "f" and kind != "b"):
             found = f"{name} is a {c_type} of {param.size} B, the argument a {arg.dtype} of {arg.nbytes} B"
-            raise LabError(asked, found, f"a Python number, or numpy.{_numpy_name(kind, param.size, declared)}(…)")
+            raise _Misfit(found, f"a Python number, or numpy.{_numpy_name(kind, param.size, declared)}(…)")
         return Bound(name, None, arg.tobytes(), arg)
     if isinstance(arg, bytes) and len(arg) == param.size:
         return Bound(name, None, arg, np.frombuffer(arg, f"V{param.size}")[0])
     if isinstance(arg, bool | int | float) and param.type[1:].isdigit():
         if isinstance(arg, float) and kind != "f":
-            raise LabError(asked, f"{name} is a {c_type}: a fraction does not fit", f"int({name})")
-        value = _converted(asked, name, param, declared, arg)
+            raise _Misfit(f"{name} is a {c_type}: a fraction does not fit", f"int({name})")
+        value = _converted(name, param, declared, arg)
         return Bound(name, None, value.tobytes(), value)
-    raise LabError(asked, f"{name} is a {c_type} of {param.size} B", "a number of that type, or its bytes for a struct")
+    raise _Misfit(f"{name} is a {c_type} of {param.size} B", "a number of that type, or its bytes for a struct")
 
 
 def _numpy_name(kind: str, size: int, declared: Declared) -> str:
@@ -154,14 +163,14 @@ def _numpy_name(kind: str, size: int, declared: Declared) -> str:
     return f"{'uint' if unsigned else 'int'}{8 * size}"
 
 
-def _converted(asked: str, name: str, param: Param, declared: Declared, arg: float) -> np.generic:
+def _converted(name: str, param: Param, declared: Declared, arg: float) -> np.generic:
     if param.type[0] == "f":
         return np.dtype(f"f{param.size}").type(arg)
     bits = 8 * param.size
     unsigned = _numpy_name("i", param.size, declared).startswith("u")
     low, high = (0, 1 << bits) if unsigned else (-(1 << bits - 1), 1 << (bits if not declared.type else bits - 1))
     if not low <= arg < high:
-        raise LabError(asked, f"{name} holds {low:,} to {high - 1:,}", "a value in that range, or a wider parameter")
+        raise _Misfit(f"{name} holds {low:,} to {high - 1:,}", "a value in that range, or a wider parameter")
     masked = int(arg) & ((1 << bits) - 1)
     return np.frombuffer(struct.pack("<Q", masked)[: param.size], f"u{param.size}")[0]
 
@@ -178,21 +187,28 @@ def _contiguous(arg: Any) -> bool:
     return bool(arg.is_contiguous()) if _is_tensor(arg) else bool(arg.flags.c_contiguous or arg.flags.f_contiguous)
 
 
-def _check_array(asked: str, name: str, declared: Declared, arg: Any) -> None:
+def _check_array(name: str, param: Param, declared: Declared, arg: Any) -> None:
+    if param.size != 8 or (declared.type and not declared.pointer):
+        raise _Misfit(f"{name} is a {declared.type or param.type}, not a pointer", "a number")
     if not _contiguous(arg):
         fix = f"{name}.contiguous()" if _is_tensor(arg) else f"xp.ascontiguousarray({name})"
-        raise LabError(asked, "its elements do not lie side by side, as the kernel assumes", fix)
+        raise _Misfit("its elements do not lie side by side, as the kernel assumes", fix)
     if not _is_tensor(arg) and isinstance(arg, np.ndarray) and arg.dtype.hasobject:
-        raise LabError(asked, "an array of Python objects", "an array of numbers")
-    wanted = _ELEMENTS.get(re.sub(r"[1-4]$", "", declared.type) if "_t" not in declared.type else declared.type)
+        raise _Misfit("an array of Python objects", "an array of numbers")
+    wanted = _element(declared.type)
     kind, size = _kind(arg)
     # Raw bytes (uint8) are accepted for any pointer: they are how structs are passed.
     if wanted is None or (kind, size) == ("u", 1):
         return
     if kind not in wanted[0] or size != wanted[1]:
-        raise LabError(
-            asked, f"the kernel reads {name} as {declared.type}*, the array holds {_dtype(arg)}", f"{name} as {declared.type}"
-        )
+        found = f"the kernel reads {name} as {declared.type}*, the array holds {_dtype(arg)}"
+        raise _Misfit(found, f"{name} as {declared.type}")
+
+
+@functools.cache
+def _element(c_type: str) -> tuple[str, int] | None:
+    """NumPy kinds and bytes of a C type; of one element for a vector type; None for what is not known."""
+    return _ELEMENTS.get(c_type) or _ELEMENTS.get(re.sub(r"[1-4]$", "", c_type))
 
 
 def _dtype(arg: Any) -> str:

@@ -162,8 +162,11 @@ def array_module() -> ModuleType:
 
 def torch_if(loaded: bool = True) -> ModuleType | None:
     """torch with a usable CUDA device, else None. loaded=True does not import it if nobody has."""
-    if loaded and "torch" not in sys.modules:
-        return None
+    return None if loaded and "torch" not in sys.modules else _torch()
+
+
+@functools.cache
+def _torch() -> ModuleType | None:
     try:
         torch = importlib.import_module("torch")
     except ImportError:
@@ -194,8 +197,27 @@ def current_stream() -> Any:
         raise LabError("a CUDA stream", "no usable GPU", "a machine with an NVIDIA GPU and CuPy")
     if torch is not None and torch.cuda.is_initialized():
         handle = torch.cuda.current_stream().cuda_stream
-        return cp.cuda.ExternalStream(handle) if handle else cp.cuda.Stream.null
+        return _stream(handle) if handle else cp.cuda.Stream.null
     return cp.cuda.get_current_stream()
+
+
+@functools.lru_cache(maxsize=64)
+def _stream(handle: int) -> Any:
+    """torch's stream as CuPy's; kept, because making one costs more than a launch."""
+    cp = cupy()
+    assert cp is not None
+    make = getattr(cp.cuda.Stream, "from_external", None)  # CuPy 14; before it, ExternalStream
+    return make(_Handle(handle)) if make else cp.cuda.ExternalStream(handle)
+
+
+@dataclass(frozen=True)
+class _Handle:
+    """A stream as the CUDA stream protocol names it."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
 
 
 _chosen: list[str] = []
@@ -284,7 +306,10 @@ def _version(number: int) -> str:
 
 
 def _ceilings(cp: ModuleType, device: Device) -> dict[str, float]:
-    """Copy bandwidth by the driver's device-to-device copy; FLOP/s by cuBLAS products of random matrices."""
+    """Copy bandwidth by the driver's device-to-device copy; FLOP/s by cuBLAS products of random matrices.
+
+    FP32 is the better of the product and of multiply-adds in registers.
+    """
     size = min(1 << 30, device.memory_bytes // 8)
     source, target = cp.empty(size, "uint8"), cp.empty(size, "uint8")
     source[:] = cp.random.default_rng(0).integers(0, 255, 1 << 20, dtype="uint8").repeat(size >> 20)[:size]
@@ -294,7 +319,29 @@ def _ceilings(cp: ModuleType, device: Device) -> dict[str, float]:
     torch = torch_if(loaded=False)
     if torch is not None:
         rates = {key: _product_flops(cp, torch, key, device) for key in rates}
+    rates["fp32_flops"] = max(rates["fp32_flops"], _multiply_add_flops(cp, device))
     return {"copy_bandwidth": copy, **rates}
+
+
+# Eight independent chains a thread: enough to hide the latency of a multiply-add at full occupancy.
+_CHAINS = r"""
+extern "C" __global__ void __launch_bounds__(256) chains(float* out, float x, float y)
+{
+    float v[8];
+    for (int c = 0; c < 8; c++) v[c] = x + c + threadIdx.x;
+    for (int k = 0; k < 512; k++)
+        #pragma unroll
+        for (int c = 0; c < 8; c++) v[c] = v[c] * x + y;
+    for (int c = 1; c < 8; c++) v[0] += v[c];
+    if (v[0] == 1.2345f) out[0] = v[0];
+}"""
+
+
+def _multiply_add_flops(cp: ModuleType, device: Device) -> float:
+    """FP32 rate of multiply-adds in registers: what arithmetic alone can reach."""
+    chains, blocks = cp.RawKernel(_CHAINS, "chains"), 64 * device.sms
+    args = (cp.zeros(1, "float32"), cp.float32(0.999), cp.float32(0.5))
+    return float(2 * 8 * 512 * 256 * blocks / _best_seconds(cp, lambda: chains((blocks,), (256,), args)))
 
 
 def _product_flops(cp: ModuleType, torch: Any, key: str, device: Device) -> float:

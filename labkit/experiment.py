@@ -22,9 +22,8 @@ from .measurement import Measurement, Sweep
 from .timing import benchmark
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from .panel import Panel
+    from .plots import Drawing
 
 # A slider's launch has to be counted within a few frames: about 20 ms at the emulator's speed.
 SAMPLE_BUDGET = 4_000_000
@@ -79,7 +78,7 @@ class Experiment:
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of this function, its kernels and the plain values it refers to."""
-        return fingerprint(self.function, self.grid)
+        return fingerprint(self.function)
 
     def __call__(self, **settings: Any) -> Measurement:
         """Measure at these settings; what is left out takes its first listed value.
@@ -110,7 +109,7 @@ class Experiment:
     def _measured(self, full: dict[str, Any]) -> Measurement:
         if is_live():
             return self.measure_live(full)
-        return self._recorded(full) or self._modelled(full)
+        return self._recorded(full) or self.model(full)
 
     def _validated(self, settings: dict[str, Any]) -> dict[str, Any]:
         asked = f"{self.name}({', '.join(f'{k}={v!r}' for k, v in settings.items())})"
@@ -179,7 +178,8 @@ class Experiment:
         found = _find(self.name, self.fingerprint, full)
         return None if found is None else Measurement.from_row(self.name, found[0], found[1])
 
-    def _modelled(self, full: dict[str, Any]) -> Measurement:
+    def model(self, full: dict[str, Any]) -> Measurement:
+        """Count the kernels on a sample of their blocks and predict the time on the current device."""
         work = self._work(full)
         launches = _counted(work)
         if not launches:
@@ -251,13 +251,22 @@ class Experiment:
 
         return panel(self, x=x, guess=guess, lanes=lanes)
 
-    def plot(self, x: str | None = None, y: str = "bandwidth", by: str | None = None) -> Figure | None:
+    def plot(self, x: str | None = None, y: str = "bandwidth", by: str | None = None) -> Drawing | None:
         """Draw what is known of the grid: `y` against setting `x`, a line per value of `by`."""
         if recording.active is not None:
             return None
         from .plots import plot
 
         return plot(self.known() or list(self.sweep()), x or next(iter(self.grid)), y, by)
+
+    def roofline(self, **fixed: Any) -> Drawing | None:
+        """Draw what is known of the grid, at the `fixed` settings, under the device's roofline."""
+        if recording.active is not None:
+            return None
+        from .plots import under_roofline
+
+        points = self.known() or list(self.sweep())
+        return under_roofline([m for m in points if m.settings.items() >= self._validated(fixed).items() & fixed.items()])
 
     def __repr__(self) -> str:
         grid = ", ".join(f"{key}={list(values)}" for key, values in self.grid.items())

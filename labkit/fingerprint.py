@@ -9,7 +9,7 @@ import inspect
 import io
 import textwrap
 import tokenize
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
@@ -22,14 +22,14 @@ _SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER
 _FSTRING = (getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "FSTRING_END", -1))
 
 
-def fingerprint(function: Callable[..., Any], grid: Mapping[str, tuple[Any, ...]] | None = None) -> str:
+def fingerprint(function: Callable[..., Any]) -> str:
     """A 16-digit hash of a function's source, without comments and blank space, and of what it refers to.
 
     What counts: plain values, kernels (their fingerprints), lists and dictionaries of these, and functions
     defined beside it (by their own source). Arrays count by dtype and shape, library objects by name.
-    `grid` adds the names of the settings. Raises LabError if the source cannot be read.
+    Raises LabError if the source cannot be read.
     """
-    parts = [*_parts(function, set()), repr(sorted(grid or {}))]
+    parts = list(_parts(function, set()))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -61,19 +61,35 @@ def _value(name: str, value: Any, module: str, seen: set[int]) -> Iterator[str]:
     elif isinstance(value, dict):
         for key in sorted(value, key=str):
             yield from _value(f"{name}[{key!r}]", value[key], module, seen)
-    elif hasattr(value, "dtype") and hasattr(value, "shape"):
+    elif isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "dtype"):
         yield f"{name}: {value.dtype} {tuple(value.shape)}".replace("torch.", "")
 
 
 def _source(function: Any) -> str:
+    """A function's source without its decorators (a grid that grows keeps its recordings); a lambda's statement."""
     try:
-        return textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError) as error:
+        lines, _ = inspect.findsource(function)
+        first = function.__code__.co_firstlineno
+        statement = _statement(ast.parse("".join(lines)), first, function.__name__)
+    except (OSError, TypeError, SyntaxError, AttributeError) as error:
         raise LabError(
             f"the source of {getattr(function, '__name__', function)!r}",
             f"Python cannot show it ({error})",
             "define it in a notebook cell or a file",
         ) from error
+    return textwrap.dedent("".join(lines[statement.lineno - 1 : statement.end_lineno]))
+
+
+def _statement(tree: ast.Module, first: int, name: str) -> ast.stmt:
+    """The definition of `name` that begins at line `first` (its decorators' line), or the statement around it."""
+    around: ast.stmt = tree.body[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            if first in (node.lineno, *(d.lineno for d in node.decorator_list)):
+                return node
+        if isinstance(node, ast.stmt) and node.lineno <= first <= (node.end_lineno or 0):
+            around = node
+    return around
 
 
 def _names(source: str) -> set[str]:

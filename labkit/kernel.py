@@ -18,6 +18,7 @@ from .errors import LabError
 from .occupancy import Occupancy, occupancy
 
 Dim = int | Sequence[int]
+Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,8 @@ class Launch:
     """One counted launch: what `model.predict` needs to know of it."""
 
     kernel: Kernel
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
+    grid: Triple
+    block: Triple
     shared: int
     counts: Counts
 
@@ -91,6 +92,7 @@ class Kernel:
         self.name = name or compiled.name
         self._types = arguments.declared_types(source, self.name)
 
+    @functools.lru_cache(maxsize=64)  # noqa: B019 # a kernel lives as long as the notebook
     def _compiled(self, arch: str) -> Compiled:
         return compile_kernel(self.source, self._asked_name, self.defines, arch)
 
@@ -162,14 +164,14 @@ class Kernel:
         return self._emulate(blocks, threads, args, shared)
 
     def _emulate(
-        self, grid: tuple[int, int, int], block: tuple[int, int, int], args: Sequence[Any], shared: int, **how: Any
+        self, grid: Triple, block: Triple, args: Sequence[Any], shared: int, **how: Any
     ) -> Counts:
         compiled = self._compiled(device().arch)
         bound = arguments.bind(self.name, compiled.entry.params, self._types, args)
         return launch(compiled, grid, block, [_to_emulator(b) for b in bound], shared, **how)
 
     def _launch_on_gpu(
-        self, grid: tuple[int, int, int], block: tuple[int, int, int], args: Sequence[Any], shared: int
+        self, grid: Triple, block: Triple, args: Sequence[Any], shared: int
     ) -> None:
         cp = array_module()
         bound = arguments.bind(self.name, self._compiled(device().arch).entry.params, self._types, args)
@@ -194,7 +196,16 @@ class Kernel:
             function.max_dynamic_shared_size_bytes = max(room, 0)
         return function
 
-    def _check_launch(self, grid: Dim, block: Dim, shared: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    def _check_launch(self, grid: Dim, block: Dim, shared: int) -> tuple[Triple, Triple]:
+        try:
+            key = (tuple(grid) if isinstance(grid, list) else grid, tuple(block) if isinstance(block, list) else block)
+            return self._launchable(*key, shared, device().arch)
+        except TypeError as error:
+            found = f"grid {grid!r}, block {block!r}, shared {shared!r}"
+            raise LabError(f"launch `{self.name}`", found, "whole numbers, or up to three of them") from error
+
+    @functools.lru_cache(maxsize=1024)  # noqa: B019 # a kernel lives as long as the notebook
+    def _launchable(self, grid: Dim, block: Dim, shared: int, arch: str) -> tuple[Triple, Triple]:
         asked = f"launch `{self.name}` with grid {grid}, block {block}, shared {shared}"
         blocks, threads = _dim3(grid, "grid", asked), _dim3(block, "block", asked)
         total = threads[0] * threads[1] * threads[2]
@@ -203,7 +214,7 @@ class Kernel:
         if blocks[1] > 65535 or blocks[2] > 65535 or blocks[0] >= 1 << 31:
             raise LabError(asked, "a grid holds at most 2³¹−1 × 65,535 × 65,535 blocks", "put the long side in x")
         most = device().limits.shared_per_block
-        needed = self._compiled(device().arch).resources.shared_bytes + shared
+        needed = self._compiled(arch).resources.shared_bytes + shared
         if shared < 0 or needed > most:
             raise LabError(
                 asked, f"{needed:,} B of shared memory; {device().name} gives a block {most:,} B", "a smaller tile"
@@ -222,7 +233,7 @@ def _to_emulator(bound: arguments.Bound) -> Buffer | bytes:
     return Buffer(root, offset, size, bound.name)
 
 
-def _dim3(value: Dim, what: str, asked: str | None = None) -> tuple[int, int, int]:
+def _dim3(value: Dim, what: str, asked: str | None = None) -> Triple:
     sizes = tuple(value) if isinstance(value, Sequence) else (value,)
     try:
         numbers = [int(size) for size in sizes]

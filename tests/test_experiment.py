@@ -136,7 +136,7 @@ def test_recording_measures_once_and_then_reads(tmp_path, monkeypatch):
 
     def live(self, full, seconds=0.5):
         calls.append(full)
-        return strided._modelled(full)
+        return strided.model(full)
 
     monkeypatch.setattr(Experiment, "measure_live", live)
     monkeypatch.setattr(recording, "active", recording.Recorder(target))

@@ -55,6 +55,19 @@ def test_a_kernels_source_counts_but_not_its_comments():
     assert mark(body, k={4: labkit.kernel(COPY)}, a=a) != mark(body, k={8: labkit.kernel(COPY)}, a=a)
 
 
+def test_decorators_do_not_count_and_a_lambda_counts_by_its_statement():
+    body = "import labkit\n@labkit.experiment(n=[1, 2])\ndef f(n):\n    return table[n]\n"
+    table = "table = {1: lambda: 'one',\n         2: lambda: 'two'}\n"
+    base = made(body + table)["f"].fingerprint
+    assert base == made(body.replace("[1, 2]", "[1, 2, 3]") + table)["f"].fingerprint
+    assert base != made(body + table.replace("two", "zwei"))["f"].fingerprint
+
+
+def test_library_functions_and_modules_count_by_nothing():
+    body = "def f(n):\n    return xp.ones(n), stack\n"
+    assert mark(body, xp=np, stack=np.stack) == mark(body, xp=labkit, stack=np.stack)
+
+
 def test_an_f_string_is_one_token_on_every_python():
     # What tokenize of Python 3.11 gives for these strings; 3.12 and newer split them.
     assert canonical("x = f'a{b}c' + f\"{d!r:>{w}}\"\n") == "x = f'a{b}c' + f\"{d!r:>{w}}\" <line>"
