@@ -106,6 +106,7 @@ def speed() -> None:
 
 def numba_jobs() -> dict[str, tuple[Callable[[], None], Callable[[], None]]]:
     """The same three kernels, one or few blocks of each: Numba's simulator, and ours."""
+    global cuda, float32  # Numba puts its simulator in place of the module's names
     from numba import cuda, float32
 
     @cuda.jit

@@ -70,10 +70,10 @@ class Lanes:
         return int(row), int(column)
 
     def rows(self, w: Wave) -> Array:
-        return self.pick(np.arange(w.B)[:, None])
+        return self.pick(w.row_of)
 
     def columns(self, w: Wave) -> Array:
-        return self.pick(np.arange(w.T)[None, :])
+        return self.pick(w.column_of)
 
 
 def space_of(i: Instr) -> str:
@@ -329,13 +329,16 @@ def load_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) 
     count_shared(w, pc, lanes, facts, "load")
     w.note_shared(pc, lanes, size, "load")
     view, first = shared_view(w, dtype), facts.index
-    if lanes.shape[0] == 1:
+    if lanes.shape[0] == 1 and not w.narrow:
         taken = [view.take(first.ravel() + k if k else first.ravel(), axis=1, mode="clip") for k in range(n)]
         if lanes.on is None:
             return taken
         out = np.zeros((n, w.B, lanes.shape[1]), dtype)
         out[:, :, lanes.on[0]] = taken
         return list(out)
+    if lanes.shape[0] == 1:
+        lanes = Lanes(w, address, (w.B, 1))
+        first = lanes.at // dtype.itemsize
     flat = lanes.rows(w) * view.shape[1] + first
     return [lanes.spread(view.reshape(-1).take(flat + k if k else flat)) for k in range(n)]
 
@@ -347,7 +350,7 @@ def store_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values:
     count_shared(w, pc, lanes, facts, "store")
     w.note_shared(pc, lanes, size, "store")
     view = shared_view(w, dtype)
-    if lanes.shape[0] == 1:
+    if lanes.shape[0] == 1 and not w.narrow:
         first = facts.index.ravel()
         for k, value in enumerate(values):
             some = lanes.on is not None and value.shape[1] > 1
@@ -414,14 +417,14 @@ def load_local(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -
     _check_local(w, pc, lanes, dtype.itemsize * n, "reads")
     g = w.local.dtype.itemsize
     cells = w.local.reshape(len(w.local), -1)
-    if lanes.shape == (1, 1):
+    if lanes.shape == (1, 1) and w.local.shape[1:] == (w.B, w.T):
         start = int(lanes.at.flat[0]) // g
         raw = [w.local[start + k] for k in range(n * dtype.itemsize // g)]
         return [
             _glue(raw[k : k + dtype.itemsize // g], dtype) for k in range(0, len(raw), dtype.itemsize // g)
         ]
     lanes = Lanes(w, address, (w.B, w.T))
-    thread = lanes.rows(w) * w.T + lanes.columns(w)
+    thread = lanes.rows(w) * w.full_T + lanes.columns(w)
     first = lanes.at // g
     raw = [cells[first + k, thread] for k in range(n * dtype.itemsize // g)]
     parts = dtype.itemsize // g
@@ -433,13 +436,13 @@ def store_local(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values: 
     _check_local(w, pc, lanes, dtype.itemsize * len(values), "writes")
     g, parts = w.local.dtype.itemsize, dtype.itemsize // w.local.dtype.itemsize
     pieces = [piece for v in values for piece in _cut(v, w.local.dtype, parts)]
-    if lanes.on is None and address.shape == (1, 1):
+    if lanes.on is None and address.shape == (1, 1) and w.local.shape[1:] == (w.B, w.T):
         first = int(address.flat[0]) // g
         for k, piece in enumerate(pieces):
             w.local[first + k] = piece
         return
     cells = w.local.reshape(len(w.local), -1)
-    thread = lanes.rows(w) * w.T + lanes.columns(w)
+    thread = lanes.rows(w) * w.full_T + lanes.columns(w)
     for k, piece in enumerate(pieces):
         cells[lanes.at // g + k, thread] = lanes.pick(piece)
 

@@ -42,7 +42,7 @@ class GlobalShadow:
             changed = None if changed is None else np.broadcast_to(changed, lanes.at.shape)
             lost = None if lost is None else np.broadcast_to(lost, lanes.at.shape)
         at = (lanes.at[part] - s.base) // self.grain
-        me = np.broadcast_to(w.blocks[lanes.rows(w)].astype(np.int32) + 1, lanes.at.shape)[part]
+        me = np.broadcast_to(w.all_blocks[lanes.rows(w)].astype(np.int32) + 1, lanes.at.shape)[part]
         for k in range(max(size // self.grain, 1)):
             writer, reader = self.table(self.writer, s), self.table(self.reader, s)
             who = writer[at + k]

@@ -20,6 +20,7 @@ from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr, Sym
 from labkit.emulator.types import Array, Read, Step, reader
 from labkit.emulator.wave import Layout, Unmet, Wave
+from labkit.emulator.views import View, view_of
 
 CONTROL = {"bra", "brx", "bar", "barrier", "ret", "exit", "trap"}
 PATIENCE = 10.0
@@ -149,7 +150,8 @@ class Run:
     def __init__(self, machine: Machine, wave: Wave, patience: float, most: int | None,
                  tick: Callable[[], None] | None) -> None:  # fmt: skip
         self.machine, self.wave, self.patience, self.tick = machine, wave, patience, tick
-        self.most = most
+        self.most, self.limit = most, 1 << 30
+        self.started = time.monotonic()
         self.groups: dict[int, Array | None] = {0: None}
         self.waiting: dict[int, list[tuple[int, int, Array, bool]]] = {}
         self.held: dict[int, Array] = {}
@@ -158,7 +160,6 @@ class Run:
         self.went_on: Array = np.zeros((1, 1), np.bool_)
 
     def loop(self) -> None:
-        self.started = time.monotonic()
         turn = 0
         while True:
             while self.groups:
@@ -186,11 +187,13 @@ class Run:
         """Run one group until it meets another one, or to its next branch, barrier or exit."""
         wave, groups = self.wave, self.groups
         mask = groups.pop(pc)
-        limit = min((g for g in groups if g > pc), default=1 << 30)
+        limit = min((g for g in groups if g > pc), default=self.limit)
         end = min(self.machine.stop[pc], limit)
         wave.mask = mask
         wave.merge = 0 if mask is None else self.others()
         threads, warps = wave.thread_count(mask), wave.warp_count(mask)
+        if mask is not None and 4 * warps <= wave.B * wave.W and self.may_narrow(pc):
+            return self.through_view(pc, mask, limit)
         self.executed += (end - pc + 1) * threads
         at = pc
         try:
@@ -200,15 +203,33 @@ class Run:
         except Unmet as unmet:
             self.ran(pc, at, threads, warps)
             return self.hold(at, mask, unmet.here)
-        self.ran(pc, end + (end != limit), threads, warps)
         self.progress += 1
         wave.pc = end
-        if self.waiting and self.machine.writes[pc] < end:
-            self.went_on = (wave.active() if mask is None else mask) | self.went_on
-        if end == limit:
-            groups[limit] = self.join(groups[limit], mask)
-        else:
-            self.machine.control[end](self, end, mask)
+        if self.machine.writes[pc] < end:
+            self.wrote(mask)
+        if end == limit or self.leaves(end):
+            self.ran(pc, end, threads, warps)
+            return self.go(end, mask)
+        self.ran(pc, end + 1, threads, warps)
+        self.machine.control[end](self, end, mask)
+
+    def wrote(self, mask: Array | None) -> None:
+        """Threads of `mask` wrote memory; remember it while others wait at a barrier."""
+        if self.waiting:
+            self.went_on = (self.wave.active() if mask is None else mask) | self.went_on
+
+    def leaves(self, pc: int) -> bool:
+        """Whether the control instruction at `pc` is another's to execute."""
+        return False
+
+    def may_narrow(self, pc: int) -> bool:
+        return self.wave.B * self.wave.W >= 32 and self.machine.stop[pc] > pc
+
+    def through_view(self, pc: int, mask: Array, limit: int) -> None:
+        """Run a group of few warps as a small wave, until all of it meets the others or a barrier."""
+        inner = Inner(self, view_of(self.wave, mask), pc, limit)
+        inner.loop()
+        inner.finish(self)
 
     def ran(self, start: int, end: int, threads: int, warps: int) -> None:
         if self.wave.meter is not None:
@@ -287,3 +308,72 @@ class Run:
         over = self.most is not None and self.executed > self.most
         if over or time.monotonic() - self.started > self.patience:
             raise findings.endless(self.wave, pc, self.patience, self.executed)
+
+
+class Inner(Run):
+    """A group of few warps on its own: branches are taken here, barriers and exits are left to the outer run."""
+
+    def __init__(self, outer: Run, view: View, pc: int, limit: int) -> None:
+        super().__init__(outer.machine, view, outer.patience, outer.most, outer.tick)
+        self.view, self.limit, self.started, self.executed = view, limit, outer.started, outer.executed
+        self.alone = not (outer.groups or outer.held)
+        self.groups = {pc: None if view.entry.all() else view.entry}
+        self.outgoing: dict[int, Array | None] = {}
+        self.missing: dict[int, Array] = {}
+        self.has_written = False
+
+    def loop(self) -> None:
+        turn = 0
+        while self.groups and (self.alone or turn < 512):
+            self.turn(min(self.groups))
+            turn += 1
+            if turn & 63 == 0:
+                self.check(self.wave.pc)
+        self.streak = turn
+        for pc, mask in self.groups.items():
+            self.leave(pc, mask)
+
+    def go(self, pc: int, mask: Array | None) -> None:
+        if pc >= self.limit or self.leaves(pc):
+            self.leave(pc, mask)
+        else:
+            super().go(pc, mask)
+
+    def leave(self, pc: int, mask: Array | None) -> None:
+        self.outgoing[pc] = self.join(self.outgoing[pc], mask) if pc in self.outgoing else mask
+
+    def leaves(self, pc: int) -> bool:
+        return pc in self.machine.control and self.machine.program.code[pc].op not in ("bra", "brx")
+
+    def may_narrow(self, pc: int) -> bool:
+        return False
+
+    def wrote(self, mask: Array | None) -> None:
+        self.has_written = True
+
+    def hold(self, pc: int, mask: Array | None, here: Array) -> None:
+        rest = (self.view.entry if mask is None else mask) & ~here
+        self.missing[pc] = self.missing[pc] | rest if pc in self.missing else rest
+        if here.any():
+            self.go(pc, here)
+
+    def others(self) -> int:
+        live, bits = self.machine.program.live, super().others()
+        for pc in (*self.outgoing, *self.missing):
+            bits |= live[pc]
+        return bits
+
+    def finish(self, outer: Run) -> None:
+        """Hand registers and threads back."""
+        live, bits = self.machine.program.live, 0
+        for pc in (*self.outgoing, *self.missing):
+            bits |= live[pc]
+        self.view.give_back(bits)
+        outer.executed, outer.streak = self.executed, outer.streak + self.streak
+        outer.progress += self.progress
+        if self.has_written:
+            outer.wrote(self.view.expand(None))
+        for pc, mask in self.outgoing.items():
+            outer.go(pc, self.view.expand(mask))
+        for pc, mask in self.missing.items():
+            outer.hold(pc, self.view.expand(mask), np.zeros((1, 1), np.bool_))

@@ -37,7 +37,7 @@ class Shadow:
         self.line = np.zeros((1, cells), np.int32)
         self.barrier = np.zeros((1, 1), np.int64)
         self.warp = np.zeros((1, w.W), np.int64)
-        self.pending: list[tuple[Lanes, int, int]] = []
+        self.pending: list[tuple[Wave, Lanes, int, int]] = []
         self.written = False
         self.complete = False
 
@@ -72,53 +72,49 @@ class Shadow:
         self.settle()
         self.barrier[rows] = self.time
 
-    def passed_warp(self) -> None:
+    def passed_warp(self, w: Wave) -> None:
         """The active lanes met their warp."""
         self.settle()
         self.time += 1
-        mask = self.w.mask
-        if mask is None:
-            self.warp[:] = self.time
-            return
-        if mask.shape[0] > 1:
+        mask = np.ones((1, 1), np.bool_) if w.mask is None else w.mask
+        if mask.shape[0] > 1 or w.narrow:
             self.split()
-        full = np.broadcast_to(mask, (self.rows, self.w.T))
-        for warp in range(self.w.W):
-            on = full[:, 32 * warp : 32 * warp + 32].any(axis=1)
-            self.warp[on, warp] = self.time
+        rows = w.row_of if self.rows > 1 else np.zeros((1, 1), np.int64)
+        shape = np.broadcast_shapes(rows.shape, w.column_of.shape)
+        on = np.broadcast_to(mask, shape)
+        rows, columns = np.broadcast_to(rows, shape), np.broadcast_to(w.column_of, shape)
+        self.warp[rows[on], columns[on] >> 5] = self.time
 
-    def note(self, pc: int, lanes: Lanes, size: int, kind: str) -> None:
+    def note(self, w: Wave, pc: int, lanes: Lanes, size: int, kind: str) -> None:
         """One access of the lanes, `kind` being load, store or atomic."""
-        if lanes.shape[0] > 1:
+        if lanes.shape[0] > 1 or w.narrow:
             self.split()
         self.time += 1
         if kind == "load":
-            self.pending.append((lanes, size, self.time))
+            self.pending.append((w, lanes, size, self.time))
             if self.written or not self.complete:
-                row, cell, thread = self.cells(lanes, size)
-                self.check_known(pc, lanes, row, cell)
+                row, cell, thread = self.cells(w, lanes, size)
+                self.check_known(pc, row, cell, thread)
                 self.check_read(pc, row, cell, thread)
             if len(self.pending) > 512:
                 self.settle()
         else:
             self.settle()
-            row, cell, thread = self.cells(lanes, size)
+            row, cell, thread = self.cells(w, lanes, size)
             if kind == "atomic":
-                self.check_known(pc, lanes, row, cell)
+                self.check_known(pc, row, cell, thread)
             self.check_write(pc, row, cell, thread, kind == "atomic")
 
-    def cells(self, lanes: Lanes, size: int) -> tuple[Array, Array, Array]:
+    def cells(self, w: Wave, lanes: Lanes, size: int) -> tuple[Array, Array, Array]:
         """Row, cell and thread of each lane; accesses wider than a cell repeat."""
-        w = self.w
-        at, on, shape = lanes.at, lanes.on, (lanes.shape[0], w.T)
-        if lanes.shape[1] == 1 and w.T > 1:
+        at, on = lanes.at, lanes.on
+        shape = (w.B if w.narrow else lanes.shape[0], w.T)
+        if lanes.shape != shape:
             at = np.broadcast_to(lanes.spread(at), shape)
             at = at if on is None else at[np.broadcast_to(on, shape)]
         on = None if on is None else np.broadcast_to(on, shape)
-        row, thread = (
-            np.broadcast_to(np.arange(shape[0])[:, None], shape),
-            np.broadcast_to(np.arange(w.T), shape),
-        )
+        rows = w.row_of[: shape[0]]
+        row, thread = np.broadcast_to(rows, shape), np.broadcast_to(w.column_of, shape)
         row, thread = (row.ravel(), thread.ravel()) if on is None else (row[on], thread[on])
         cell = at.ravel() // self.grain
         n = max(size // self.grain, 1)
@@ -129,8 +125,8 @@ class Shadow:
 
     def settle(self) -> None:
         """Enter the reads that were put off (only a write needs them)."""
-        for lanes, size, time in self.pending:
-            row, cell, thread = self.cells(lanes, size)
+        for w, lanes, size, time in self.pending:
+            row, cell, thread = self.cells(w, lanes, size)
             fresh = self.stale(self.read[row, cell], row, self.reader[row, cell], thread)
             first = np.where(fresh, thread, self.reader[row, cell])
             self.reader[row, cell] = first
@@ -148,21 +144,15 @@ class Shadow:
         )
         return result
 
-    def check_known(self, pc: int, lanes: Lanes, row: Array, cell: Array) -> None:
+    def check_known(self, pc: int, row: Array, cell: Array, thread: Array) -> None:
         if self.complete:
             return
         bad = ~self.known[row, cell]
         if bad.any():
             n = int(bad.argmax())
-            per = len(cell) // max(lanes.at.size, 1)
-            byte = int(cell[n]) * self.grain
-            at = self.place(row, n, per, lanes)
-            raise findings.uninitialised(self.w, pc, *at, byte, "shared memory")
+            where = (int(row[n]), int(thread[n]))
+            raise findings.uninitialised(self.w, pc, *where, int(cell[n]) * self.grain, "shared memory")
         self.complete = bool(self.known[:, : self.w.shared_size // self.grain].all())
-
-    def place(self, row: Array, n: int, per: int, lanes: Lanes) -> tuple[int, int]:
-        _, _, thread = self.cells(lanes, self.grain * max(per, 1))
-        return int(row[n]), int(thread[min(n, len(thread) - 1)])
 
     def check_read(self, pc: int, row: Array, cell: Array, me: Array) -> None:
         who = self.writer[row, cell]

@@ -88,6 +88,8 @@ class Wave:
         self.B, self.T = len(blocks), block[0] * block[1] * block[2]
         self.W = -(-self.T // 32)
         self.regs: list[Array] = [np.zeros((1, 1), DTYPE[t]) for _, t in p.registers.values()]
+        self.narrow, self.all_blocks, self.full_T = False, blocks, self.T
+        self.row_of, self.column_of = np.arange(self.B)[:, None], np.arange(self.T)[None, :]
         self.mask: Array | None = None
         self.merge = 0
         self.pc = 0
@@ -151,7 +153,7 @@ class Wave:
     def passed_warp_barrier(self) -> None:
         """The active threads have met their warp at __syncwarp()."""
         if self.shadow is not None:
-            self.shadow.passed_warp()
+            self.shadow.passed_warp(self)
 
     def meet(self, pc: int, members: Array) -> None:
         """Lanes of a warp instruction: raises Unmet where one named in `members` is elsewhere."""
@@ -173,11 +175,15 @@ class Wave:
     def note_shared(self, pc: int, lanes: Any, size: int, kind: str) -> None:
         """Tell the sanitizer of a shared access."""
         if self.shadow is not None and lanes.at.size:
-            self.shadow.note(pc, lanes, size, kind)
+            self.shadow.note(self, pc, lanes, size, kind)
 
     def active(self) -> Array:
         """The mask as a full (B, T) array."""
         return np.broadcast_to(np.True_ if self.mask is None else self.mask, (self.B, self.T))
+
+    def active_or_alive(self) -> Array:
+        """The threads that have not exited, as a (B, T) array."""
+        return np.broadcast_to(np.True_ if self.alive is None else self.alive, (self.B, self.T))
 
     def thread_count(self, mask: Array | None) -> int:
         if mask is None:
