@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import recording as recordings
-from .device import DATA, Device, cupy, live
+from . import verify
+from .device import DATA, STAND_IN, Device, cupy, live
 from .doctor import doctor
 from .errors import LabError
 from .experiment import Experiment
@@ -30,16 +31,33 @@ def main(argv: list[str] | None = None) -> int:
     record.add_argument("--minutes", type=float, default=float("inf"), help="stop cleanly after this long")
     record.add_argument("--shard", default="1/1", help="i/n: measure every n-th setting, starting at the i-th")
     record.add_argument("--seconds", type=float, default=0.5, help="time budget of one measurement")
+    counts = commands.add_parser("verify-counts", help="the emulator's counts beside those ncu reads on this GPU")
+    counts.add_argument("--launch", action="store_true", help="only launch each kernel once (what runs under ncu)")
+    counts.add_argument("--stored", action="store_true", help="compare with the stored counters; needs no GPU")
     asked = parser.parse_args(argv)
     try:
         if asked.command == "doctor":
             report = doctor()
             print(report)
             return 0 if report.fit else 1
+        if asked.command == "verify-counts":
+            return verify_counts(asked.launch, asked.stored)
         return record_labs(asked.notebooks, asked.minutes, asked.shard, asked.seconds)
     except LabError as error:
         print(error, file=sys.stderr)
         return 1
+
+
+def verify_counts(launch: bool, stored: bool) -> int:
+    """Launch the corpus, or compare the emulator with the hardware's counters. Status 1 if any differs."""
+    if launch:
+        print(json.dumps(verify.launch_all()))
+        return 0
+    path = verify.COUNTERS / f"{STAND_IN}.json" if stored else verify.measure()
+    rows = verify.compare(json.loads(path.read_text())["kernels"])
+    print("\n".join(map(str, rows)))
+    print(f"{sum(not row.differs for row in rows)} of {len(rows)} kernels equal")
+    return int(any(row.differs for row in rows))
 
 
 def record_labs(notebooks: list[Path], minutes: float, shard: str, seconds: float) -> int:

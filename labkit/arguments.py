@@ -60,7 +60,7 @@ _ELEMENTS = {
     "int64_t": ("iu", 8),
     "uint64_t": ("iu", 8),
     "size_t": ("iu", 8),
-    "__nv_bfloat16": ("bf", 2),
+    "__nv_bfloat16": ("bfuiV", 2),  # NumPy has no such type: its 16 bits are passed
 }
 _QUALIFIERS = re.compile(r"\b(const|volatile|__restrict__|__restrict|__grid_constant__|struct|restrict)\b")
 _COMMENTS = re.compile(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')|//[^\n]*|/\*.*?\*/', re.S)
