@@ -117,7 +117,8 @@ def numba_jobs() -> dict[str, tuple[Callable[[], None], Callable[[], None]]]:
 
     @cuda.jit
     def product(a, b, c, n):  # type: ignore[no-untyped-def]
-        s, t = cuda.shared.array((16, 16), float32), cuda.shared.array((16, 16), float32)
+        s = cuda.shared.array((16, 16), float32)
+        t = cuda.shared.array((16, 16), float32)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         x, y = cuda.blockIdx.x * 16 + tx, cuda.blockIdx.y * 16 + ty
         v = float32(0)
@@ -143,19 +144,19 @@ def numba_jobs() -> dict[str, tuple[Callable[[], None], Callable[[], None]]]:
     x, y, z = rng.random(n, np.float32), np.zeros(n, np.float32), np.zeros(n, np.float32)
     a, b = rng.random((m, m), np.float32), rng.random((m, m), np.float32)
     c, d = np.zeros_like(a), np.zeros_like(a)
-    k = rng.integers(0, 200, 1024).astype(np.int32)
+    k = rng.integers(0, 200, 8192).astype(np.int32)
     o, p = np.zeros_like(k), np.zeros_like(k)
     ours = [
         lambda: launch(compile_kernel(COPY), (16, 1, 1), (256, 1, 1), arguments(x, z, n, 8)),
         lambda: launch(compile_kernel(PRODUCT), (4, 4, 1), (16, 16, 1), arguments(a, b, d, m)),
-        lambda: launch(compile_kernel(DIVERGENT), (4, 1, 1), (256, 1, 1), arguments(k, p, k.size)),
+        lambda: launch(compile_kernel(DIVERGENT), (32, 1, 1), (256, 1, 1), arguments(k, p, k.size)),
     ]
     theirs = [
         lambda: copy[16, 256](x, y, n, 8),
         lambda: product[(4, 4), (16, 16)](a, b, c, m),
-        lambda: divergent[4, 256](k, o, k.size),
+        lambda: divergent[32, 256](k, o, k.size),
     ]
-    names = ["copy of 4,096 floats", "tiled product 64^2", "divergent loops, 1,024 threads"]
+    names = ["copy of 4,096 floats", "tiled product 64^2", "divergent loops, 8,192 threads"]
     pairs = dict(zip(names, zip(theirs, ours, strict=True), strict=True))
     for t, e in pairs.values():
         t(), e()

@@ -300,7 +300,7 @@ def pattern(lanes: Lanes, size: int, itemsize: int) -> Pattern:
     key = (lanes.at.tobytes(), size, itemsize, lanes.shape, None if lanes.on is None else lanes.on.tobytes())
     found = KNOWN.get(key)
     if found is None:
-        if len(KNOWN) > 20_000:
+        if len(KNOWN) > 2_000:
             KNOWN.clear()
         found = KNOWN[key] = Pattern(lanes, size, itemsize)
     return found

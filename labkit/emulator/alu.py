@@ -441,11 +441,10 @@ def bfe(mods: Mods, kind: str) -> Function:
             (u.type(1) << np.minimum(keep, np.uint32(size - 1)).astype(u)) - u.type(1),
         )
         low = bits & mask
-        if d.kind == "u":
-            return low
+        signed = d.kind == "i"
         at = np.minimum(np.where(keep > 0, keep, 1) - 1 + 0 * start, size - 1).astype(u)
         negative = ((bits >> at) & u.type(1)).astype(bool) & (keep > 0)
-        result: Array = np.where(negative, low | ~mask, low).view(d)
+        result: Array = np.where(signed & negative, low | ~mask, low).view(d)
         return result
 
     return f

@@ -242,7 +242,7 @@ def _error(source: str, log: str, status: str) -> LabError:
 
 def _advice(message: str) -> str:
     table = {
-        "cannot open source file": "pip install nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt (the CUDA headers)",
+        "cannot open source file": "pip install nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt",
         "is undefined": "declare it, or include its header",
         'expected a ";"': "end the statement before it with ;",
     }

@@ -158,14 +158,16 @@ def _table(c: Counts) -> str:
         sectors = x.global_load_sectors + x.global_store_sectors
         shade = f"background:rgba(230,159,0,{0.55 * _cost(x) / worst:.2f})"
         rows.append(
-            f"<tr style='{shade}'><td>{x.line}</td><td style='text-align:left'><code>{html.escape(x.text)}</code></td>"
+            f"<tr style='{shade}'><td>{x.line}</td>"
+            f"<td style='text-align:left'><code>{html.escape(x.text)}</code></td>"
             f"<td>{f'{sectors / requests:.1f}' if requests else ''}</td>"
             f"<td>{x.shared_load_conflicts + x.shared_store_conflicts or ''}</td>"
             f"<td>{x.lane_efficiency:.0%}</td><td>{x.warp_instructions:,}</td></tr>"
         )
     note = f"{c.blocks:,} blocks" + (", counted on a sample of them" if c.sampled else "")
     facts = (
-        f"{c.load_sectors_per_request:.1f} sectors per load request · {c.store_sectors_per_request:.1f} per store · "
+        f"{c.load_sectors_per_request:.1f} sectors per load request · "
+        f"{c.store_sectors_per_request:.1f} per store · "
         f"{c.shared_load_conflicts + c.shared_store_conflicts:,} bank conflicts · {note} · emulated PTX"
     )
     return f"<div>{facts}</div><table>{''.join(rows)}</table>"

@@ -34,7 +34,8 @@ def outside(w: Wave, pc: int, lanes: Lanes, bad: Array, size: int, verb: str) ->
     name, _ = s.called(address - s.base)
     at, length = address - s.base, len(s.data)
     place = f"{-at} bytes before its start" if at < 0 else f"{at + size - length} bytes past its end"
-    what = f"{verb} {size} bytes of `{name}` {place} (byte {at} of {length}; element {at // size} of {length // size})"
+    element = f"element {at // size} of {length // size}"
+    what = f"{verb} {size} bytes of `{name}` {place} (byte {at} of {length}; {element})"
     return finding(w, pc, row, column, what, "guard the index, e.g. `if (i < n)`, or make the array larger")
 
 
@@ -78,7 +79,8 @@ def trapped(w: Wave, pc: int) -> LabError:
 
 
 def endless(w: Wave, pc: int, seconds: float, executed: int) -> LabError:
-    what = f"no thread finished in {seconds:g} s ({executed:,} thread instructions); it spins at {w.program.where(pc)}"
+    where = w.program.where(pc)
+    what = f"no thread finished in {seconds:g} s ({executed:,} thread instructions); it spins at {where}"
     return LabError(
         f"run `{w.program.name}`", what, "check the loop's end; for a long kernel give more time (patience=…)"
     )

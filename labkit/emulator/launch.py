@@ -20,6 +20,7 @@ from labkit.emulator.wave import Triple, Wave, param_offsets
 from labkit.errors import LabError
 
 WAVE = 16384
+MEMORY = 256 << 20
 LIMITS = (1024, 1024, 64)
 _machines: weakref.WeakKeyDictionary[Compiled, Machine] = weakref.WeakKeyDictionary()
 _globals: weakref.WeakKeyDictionary[Compiled, dict[str, Array]] = weakref.WeakKeyDictionary()
@@ -101,7 +102,9 @@ class Job:
     def run(self, blocks: Sequence[int], meter: Meter) -> None:
         """Run these blocks, wave by wave."""
         middle = blocks[len(blocks) // 2] if len(blocks) else -1
-        for part in waves(blocks, self.threads):
+        layout = self.machine.layout
+        size = layout.shared_bytes(self.shared) + layout.size["local"] * self.threads
+        for part in waves(blocks, self.threads, size):
             wave = Wave(
                 self.compiled.program,
                 self.machine.layout,
@@ -172,9 +175,9 @@ def _spread(total: int, wanted: int) -> list[int]:
     return sorted({1 + (2 * k + 1) * (total - 2) // (2 * wanted) for k in range(wanted)}) if wanted else []
 
 
-def waves(blocks: Sequence[int], threads: int) -> Iterator[Array]:
-    """Blocks in groups of about 16,384 threads, so that a wave's registers stay in the cache."""
-    size = max(1, WAVE // threads)
+def waves(blocks: Sequence[int], threads: int, block_bytes: int = 0) -> Iterator[Array]:
+    """Blocks in groups of about 16,384 threads, so that a wave's registers stay in the cache (and within MEMORY bytes)."""
+    size = max(1, min(WAVE // threads, MEMORY // max(block_bytes, 1)))
     for start in range(0, len(blocks), size):
         part = blocks[start : start + size]
         yield np.arange(part[0], part[-1] + 1) if isinstance(part, range) else np.array(part)

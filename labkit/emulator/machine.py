@@ -19,8 +19,8 @@ from labkit.emulator.opcodes import controls, steps
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr, Sym
 from labkit.emulator.types import Array, Read, Step, reader
-from labkit.emulator.wave import Layout, Unmet, Wave
 from labkit.emulator.views import View, view_of
+from labkit.emulator.wave import Layout, Unmet, Wave
 
 CONTROL = {"bra", "brx", "bar", "barrier", "ret", "exit", "trap"}
 PATIENCE = 10.0

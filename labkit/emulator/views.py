@@ -1,8 +1,8 @@
 """A wave seen through its few active warps.
 
-When most threads wait, computing all of them and throwing most away is waste.  A view is a smaller wave that holds
-only the active warps: registers are gathered when they are first read and scattered back once, when the threads meet
-the others again.
+When most threads wait, computing all of them and throwing most away is waste.  A view is a smaller wave
+that holds only the active warps: registers are gathered when they are first read and scattered back once,
+when the threads meet the others again.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Warps(View):
         self.B, self.T, self.W, self.narrow = len(block), 32, 1, True
         self.blocks = w.blocks[block]
         self.row_of, self.column_of = block[:, None], warp[:, None] * 32 + np.arange(32)
-        here = np.flatnonzero((block == w.watch) & (warp == 0)) if w.watch is not None else []
+        here = np.flatnonzero((block == (-1 if w.watch is None else w.watch)) & (warp == 0))
         self.watch = int(here[0]) if len(here) else None
 
     def gather(self, a: Array) -> Array:

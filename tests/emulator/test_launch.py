@@ -1,4 +1,4 @@
-"""Launches: the counters known from hardware, sampling, undoing, arguments, and what goes wrong before a run."""
+"""Launches: counters known from hardware, sampling, undoing, arguments, and what goes wrong before a run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ pytestmark = pytest.mark.compiler
 i4, f4 = np.int32, np.float32
 
 
-def count(name: str, grid: tuple[int, int, int], block: tuple[int, int, int], args: list[object],
-          **options: object) -> Counts:  # fmt: skip
+def count(
+    name: str, grid: tuple[int, int, int], block: tuple[int, int, int], args: list[object], **options: object
+) -> Counts:
     return launch(compile_kernel(source(name)), grid, block, prepare(args)[1], **options)  # type: ignore[arg-type]
 
 
@@ -119,8 +120,10 @@ def test_device_variables_live_as_long_as_the_kernel() -> None:
 
 
 def test_printf(capsys: pytest.CaptureFixture[str]) -> None:
-    k = compile_kernel(r'extern "C" __global__ void k(float x) { printf("%d of %5.2f%% %s %c %llx\n", threadIdx.x, x, '
-                       r'"ok", 65, 1ull << 40); }')  # fmt: skip
+    k = compile_kernel(
+        r'extern "C" __global__ void k(float x) { printf("%d of %5.2f%% %s %c %llx\n", threadIdx.x, x, '
+        r'"ok", 65, 1ull << 40); }'
+    )
     launch(k, (1, 1, 1), (2, 1, 1), [f4(1.5).tobytes()])
     assert capsys.readouterr().out == "".join(f"{t} of  1.50% ok A 10000000000\n" for t in range(2))
 
@@ -147,8 +150,12 @@ def test_impossible_launches() -> None:
 
 
 def test_compile_errors_quote_the_readers_line() -> None:
-    refused(lambda: compile_kernel("extern \"C\" __global__ void k(int* a) {\n  a[0] = wrong;\n}"), "line 2", "a[0] = wrong;",
-            "undefined")  # fmt: skip
+    refused(
+        lambda: compile_kernel('extern "C" __global__ void k(int* a) {\n  a[0] = wrong;\n}'),
+        "line 2",
+        "a[0] = wrong;",
+        "undefined",
+    )
     two = "__global__ void one() {}\n__global__ void two() {}"
     refused(lambda: compile_kernel(two), "one, two")
     refused(lambda: compile_kernel(two, "three"), "one, two")
@@ -165,8 +172,10 @@ def test_an_unknown_instruction_is_refused_before_it_runs() -> None:
 
 
 def test_recursion_is_refused_by_name() -> None:
-    text = ("__device__ __noinline__ int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\n"
-            'extern "C" __global__ void k(int* a) { a[0] = f(a[1]); }')  # fmt: skip
+    text = (
+        "__device__ __noinline__ int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }\n"
+        'extern "C" __global__ void k(int* a) { a[0] = f(a[1]); }'
+    )
     refused(lambda: compile_kernel(text), "calls itself", "loop")
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 — each kernel stays on one line, beside its name
 """Kernels with one planted defect each, and their clean twins.
 
 In a source `PICK(bad, good)` is the defect or its repair.  `kind` is the compute-sanitizer tool that looks for it.
