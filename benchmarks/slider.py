@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,22 +62,20 @@ def main() -> None:
     parser.add_argument("--presses", type=int, default=60)
     parser.add_argument("--scale", type=float, default=1, help="device pixels per CSS pixel of the browser")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder, home = Path(name, "notebooks"), Path(name, "home")
-        shutil.copytree(chosen.notebook.parent, folder)
-        with labpage.server(folder, home) as url, labpage.browser(scale=chosen.scale) as page:
-            lab = labpage.Lab(page, url, chosen.notebook.name)
-            lab.run_all()
-            panel = lab.panel(chosen.panel)
-            panel.figure.evaluate(WATCH)
-            print(f"{chosen.notebook.name}, panel {chosen.panel}, Chromium headless, {os.cpu_count()} cores")
-            print("{:<14}{:>8}{:>9}{:>9}{:>9}".format("slider", "presses", "p50 ms", "p95 ms", "max ms"))
-            for setting in sliders(panel):
-                times = latencies(panel, setting, chosen.presses)
-                p95 = statistics.quantiles(times, n=20, method="inclusive")[18]
-                print(
-                    f"{setting:<14}{len(times):>8}{statistics.median(times):>9.1f}{p95:>9.1f}{max(times):>9.1f}"
-                )
+    with labpage.opened(chosen.notebook, chosen.scale) as lab:
+        lab.run_all()
+        panel = lab.panel(chosen.panel)
+        panel.figure.evaluate(WATCH)
+        print(f"{chosen.notebook.name}, panel {chosen.panel}, Chromium headless, {os.cpu_count()} cores")
+        print("{:<14}{:>8}{:>9}{:>9}{:>9}".format("slider", "presses", "p50 ms", "p95 ms", "max ms"))
+        for setting in sliders(panel):
+            times = latencies(panel, setting, chosen.presses)
+            shown = (
+                statistics.median(times),
+                statistics.quantiles(times, n=20, method="inclusive")[18],
+                max(times),
+            )
+            print(f"{setting:<14}{len(times):>8}" + "".join(f"{ms:>9.1f}" for ms in shown))
 
 
 SLIDERS = """place => [...place.querySelectorAll('[class*=labkit-set-], .labkit-guess')]

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -200,3 +201,13 @@ class Panel:
     def screenshot(self, path: Path | str) -> None:
         """Save a picture of the whole panel."""
         self.place.screenshot(path=str(path))
+
+
+@contextlib.contextmanager
+def opened(notebook: Path, scale: float = 1) -> Iterator[Lab]:
+    """A copy of `notebook`, with its folder, open in a JupyterLab of its own; not yet run."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, home = Path(name, "notebooks"), Path(name, "home")
+        shutil.copytree(notebook.parent, folder)
+        with server(folder, home) as url, browser(scale=scale) as page:
+            yield Lab(page, url, notebook.name)

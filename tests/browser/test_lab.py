@@ -1,4 +1,4 @@
-"""A panel in a real JupyterLab: sliders moved by keyboard change the figure and the facts."""
+"""Panels in a real JupyterLab: sliders moved by keyboard change the figure and the facts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ CELLS = (
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[labpage.Lab]:
     """A notebook with a panel of recorded numbers and one that has to measure, run to its end."""
-    folder, home = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("home")
+    notebook = tmp_path_factory.mktemp("notebooks") / "panels.ipynb"
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), folder / "panels.ipynb")
-    with labpage.server(folder, home) as url, labpage.browser() as page:
-        opened = labpage.Lab(page, url, "panels.ipynb")
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), notebook)
+    with labpage.opened(notebook) as opened:
         opened.run_all()
         yield opened
 
