@@ -2,8 +2,8 @@
 
     python benchmarks/emulator.py [--numba]
 
-Prints thread instructions a second for uniform, divergent and shared-memory code, with and without counting and
-sanitizing, then (with --numba, where Numba is installed) the time of one block in both simulators, taken in turn.
+Prints thread instructions a second for uniform, divergent and shared-memory code, with and without counting
+and sanitizing, then (with --numba, where Numba is installed) the time of both simulators, taken in turn.
 Results of all kernels are checked first.
 """
 

@@ -11,6 +11,7 @@ from labkit.emulator.compile import (
     Resources,
     compile_kernel,
     compiled_from_ptx,
+    include_paths,
     with_defines,
 )
 from labkit.emulator.counters import Access, Counts, LineCounts
@@ -28,6 +29,7 @@ __all__ = [
     "Resources",
     "compile_kernel",
     "compiled_from_ptx",
+    "include_paths",
     "launch",
     "with_defines",
 ]

@@ -14,31 +14,53 @@ import numpy as np
 from labkit.emulator import findings
 from labkit.emulator.meter import by_warp
 from labkit.emulator.program import Program
-from labkit.emulator.ptx import Instr
+from labkit.emulator.ptx import Instr, Reg
 from labkit.emulator.types import Array, reader
 
 if TYPE_CHECKING:
     from labkit.emulator.machine import Run
 
 
+Reduction = Callable[[Array, Array], Array]
+REDUCTIONS: dict[str, Reduction] = {
+    "popc": lambda votes, here: (votes & here).sum(axis=1, keepdims=True).astype(np.uint32),
+    "and": lambda votes, here: np.asarray((votes | ~here).all(axis=1, keepdims=True)),
+    "or": lambda votes, here: np.asarray((votes & here).any(axis=1, keepdims=True)),
+}
+
+
 def barrier(i: Instr, p: Program, pc: int) -> Callable[[Run, int, Array | None], None]:
     """The control function of one barrier instruction."""
-    args = i.args[1:] if "red" in i.mods else i.args
+    reduces = "red" in i.mods
+    args = i.args[1:-1] if reduces else i.args
     number = reader(args[0], "u32", p)
-    count = reader(args[1], "u32", p) if len(args) > 1 and "red" not in i.mods else None
+    count = reader(args[1], "u32", p) if len(args) > 1 else None
+    vote = reader(i.args[-1], "pred", p) if reduces else None
 
     def arrive(run: Run, at: int, mask: Array | None) -> None:
         w = run.wave
-        if mask is None and count is None and not run.waiting:
+        if mask is None and count is None and vote is None and not run.waiting:
             w.passed_barrier(None)
             return run.go(at + 1, None)
         name = int(number(w).flat[0])
         on = w.active() if mask is None else mask
+        if vote is not None:
+            run.votes = np.where(on, vote(w), run.votes)
         run.went_on = run.went_on & ~on
         run.waiting.setdefault(name, []).append((at + 1, at, on, "arrive" in i.mods))
         release(run, name, int(count(w).flat[0]) if count else None)
 
     return arrive
+
+
+def answer(run: Run, at: int, mask: Array, arrived: Array) -> None:
+    """__syncthreads_count, _and, _or: every thread learns what all of its block voted."""
+    w, i = run.wave, run.machine.program.code[at]
+    name = next((m for m in i.mods if m in REDUCTIONS), None)
+    if "red" in i.mods and name and isinstance(i.args[0], Reg):
+        w.mask, w.merge = mask, -1
+        votes = np.broadcast_to(run.votes, arrived.shape)
+        w.put(run.machine.program.slot(i.args[0]), REDUCTIONS[name](votes, arrived))
 
 
 def release(run: Run, name: int, count: int | None = None) -> None:
@@ -65,6 +87,7 @@ def release(run: Run, name: int, count: int | None = None) -> None:
     for resume, at, mask, only_arrive in entries:
         on, off = mask & row, mask & ~row
         if on.any():
+            answer(run, at, on, arrived)
             run.go(resume, None if run.alive is None and on.all() and on.shape == shape else on)
         if off.any():
             rest.append((resume, at, off, only_arrive))

@@ -169,16 +169,13 @@ def _resources(log: str, entry: str) -> Resources:
 @lru_cache(maxsize=1)
 def include_paths() -> tuple[str, ...]:
     """Folders that hold the CUDA headers: the PyPI wheels' first, then an installed toolkit's."""
+    major = _library().nvrtcVersion()[1]
     roots = [Path(p) / "nvidia" for p in sys.path]
-    wheels = [
-        d
-        for r in roots
-        if r.is_dir()
-        for d in sorted(r.glob("cu*/include")) + sorted(r.glob("cuda_*/include"))
-    ]
+    new = [d for r in roots for d in r.glob(f"cu{major}/include")]
+    wheels = new or [d for r in roots for d in sorted(r.glob("cuda_*/include"))]
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     kits = [Path(h) / "include" for h in homes if h]
-    found = [d for d in wheels or kits if d.is_dir()]
+    found = [d for d in wheels + kits if d.is_dir()]
     return tuple(str(p) for d in found for p in (d, d / "cccl") if p.is_dir())
 
 

@@ -176,7 +176,7 @@ def _spread(total: int, wanted: int) -> list[int]:
 
 
 def waves(blocks: Sequence[int], threads: int, block_bytes: int = 0) -> Iterator[Array]:
-    """Blocks in groups of about 16,384 threads, so that a wave's registers stay in the cache (and within MEMORY bytes)."""
+    """Blocks in groups of about 16,384 threads, so that registers stay in the cache (and within MEMORY)."""
     size = max(1, min(WAVE // threads, MEMORY // max(block_bytes, 1)))
     for start in range(0, len(blocks), size):
         part = blocks[start : start + size]

@@ -158,6 +158,7 @@ class Run:
         self.alive: Array | None = None
         self.executed, self.progress, self.retried, self.streak = 0, 0, -1, 0
         self.went_on: Array = np.zeros((1, 1), np.bool_)
+        self.votes: Array = np.zeros((1, 1), np.bool_)
 
     def loop(self) -> None:
         turn = 0
@@ -311,7 +312,7 @@ class Run:
 
 
 class Inner(Run):
-    """A group of few warps on its own: branches are taken here, barriers and exits are left to the outer run."""
+    """A group of few warps on its own: it branches here; barriers and exits are left to the outer run."""
 
     def __init__(self, outer: Run, view: View, pc: int, limit: int) -> None:
         super().__init__(outer.machine, view, outer.patience, outer.most, outer.tick)

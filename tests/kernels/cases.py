@@ -509,3 +509,10 @@ def pointer_chase(rng: Rng) -> Case:
     for _ in range(20):
         at = following[at]
     return Case((2, 1, 1), (64, 1, 1), [following, np.zeros(128, i4), i4(20)], {1: at})
+
+
+@case
+def block_votes(rng: Rng) -> Case:
+    a = rng.integers(0, 9, (3, 96)).astype(i4)
+    want = (a == 3).sum(1) + 100 * (a == 7).any(1) + 1000 * (a < 9).all(1)
+    return Case((3, 1, 1), (96, 1, 1), [a, np.zeros_like(a)], {1: np.repeat(want[:, None], 96, 1)})
