@@ -358,7 +358,7 @@ def store_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values:
             view[:, first + k] = value
             if w.shadow is not None and value.shape[1] > 1 and not facts.alone:
                 check_lost(w, pc, lanes, differs(view[:, first + k], value))
-        return
+        return w.confirm_shared()
     lanes = Lanes(w, address, np.broadcast_shapes((w.B, 1), *(v.shape for v in values)))
     flat = lanes.rows(w) * view.shape[1] + lanes.at // dtype.itemsize
     for k, value in enumerate(values):
@@ -366,6 +366,7 @@ def store_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values:
         view.reshape(-1)[flat + k] = mine
         if w.shadow is not None:
             check_lost(w, pc, lanes, differs(view.reshape(-1)[flat + k], mine))
+    w.confirm_shared()
 
 
 def differs(a: Array, b: Array) -> Array:

@@ -40,6 +40,7 @@ class Shadow:
         self.pending: list[tuple[Wave, Lanes, int, int]] = []
         self.written = False
         self.complete = False
+        self.suspect: tuple[int, Array, Array, Array, Array, Array] | None = None
 
     def split(self) -> None:
         """From here on the blocks differ: a row for each."""
@@ -165,8 +166,17 @@ class Shadow:
         if self.written:
             bad = (who != me) & ~self.stale(self.wrote[row, cell], row, who, me)
             bad &= ~(self.atomic[row, cell] & atomic)
-            if bad.any():
-                self.race(pc, row, cell, me, who, bad, "changes" if atomic else "writes", "wrote")
+            if bad.any() and atomic:
+                self.race(pc, row, cell, me, who, bad, "changes", "wrote")
+            elif bad.any():
+                self.suspect = (
+                    pc,
+                    row[bad],
+                    cell[bad],
+                    me[bad],
+                    who[bad],
+                    self.contents(row[bad], cell[bad]),
+                )
         for table in (self.reader, self.other):
             who = table[row, cell]
             bad = (who != me) & ~self.stale(self.read[row, cell], row, who, me)
@@ -176,6 +186,22 @@ class Shadow:
         self.atomic[row, cell], self.known[row, cell] = atomic, True
         self.line[row, cell] = self.w.program.code[pc].line
         self.written = True
+
+    def contents(self, row: Array, cell: Array) -> Array:
+        """The bytes of some cells (of all blocks, while one row stands for them)."""
+        parts = self.w.shared.reshape(self.w.B, -1, self.grain)
+        found: Array = parts[row, cell] if self.rows > 1 else parts[:, cell].swapaxes(0, 1)
+        return found.reshape(len(cell), -1)
+
+    def confirm(self) -> None:
+        """After a store: a second writer of a cell does harm only if it changed what is there."""
+        if self.suspect is None:
+            return
+        pc, row, cell, me, who, before = self.suspect
+        self.suspect = None
+        bad = (self.contents(row, cell) != before).any(axis=1)
+        if bad.any():
+            self.race(pc, row, cell, me, who, bad, "writes", "wrote")
 
     def race(
         self, pc: int, row: Array, cell: Array, me: Array, who: Array, bad: Array, verb: str, did: str

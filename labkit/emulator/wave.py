@@ -172,6 +172,11 @@ class Wave:
             here = np.repeat((missing == 0) & on.any(axis=2), 32, axis=1)[:, : self.T] & self.active()
             raise Unmet(here)
 
+    def confirm_shared(self) -> None:
+        """A store to shared memory is done: was it a race?"""
+        if self.shadow is not None:
+            self.shadow.confirm()
+
     def note_shared(self, pc: int, lanes: Any, size: int, kind: str) -> None:
         """Tell the sanitizer of a shared access."""
         if self.shadow is not None and lanes.at.size:

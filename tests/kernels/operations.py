@@ -24,8 +24,8 @@ __device__ unsigned bits(float x) { return x != x ? 0x7fffffffu : __float_as_uin
 __device__ unsigned long long bits(double x) {
   return x != x ? 0x7fffffffffffffffull : (unsigned long long)__double_as_longlong(x);
 }
-template <class T> __device__ T whole(double x) { return x > -2e9 && x < 2e9 ? (T)x : (T)7; }
-template <class T> __device__ T natural(double x) { return x >= 0 && x < 4e9 ? (T)x : (T)7; }
+template <class T, class F> __device__ T whole(F x) { return x > F(-2e9) && x < F(2e9) ? (T)x : (T)7; }
+template <class T, class F> __device__ T natural(F x) { return x >= F(0) && x < F(4e9) ? (T)x : (T)7; }
 __device__ __noinline__ unsigned mix(unsigned h, unsigned v) {
   for (unsigned k = 0; k < (v & 3); k++) h = h * 31 + (v >> k);
   return h ^ (h >> 15);
@@ -82,7 +82,7 @@ def fma(a: float, b: float, c: float, single: bool = False) -> float:
     try:
         return _once(total) if single else total.numerator / total.denominator
     except OverflowError:
-        return math.copysign(math.inf, total)
+        return math.inf if total > 0 else -math.inf
 
 
 def divide(a: float, b: float) -> float:
@@ -133,6 +133,10 @@ def mix(h: int, v: int) -> int:
     return h ^ h >> 15
 
 
+def reversed_bits(x: int, n: int) -> int:
+    return int(f"{x:0{n}b}"[::-1], 2)
+
+
 def permuted(x: int, y: int, s: int) -> int:
     """__byte_perm: four of the eight bytes of (y, x), chosen by the low three bits of each nibble of s."""
     pair = y << 32 | x
@@ -172,7 +176,7 @@ def _integers(t: str) -> list[Operation]:
                 Operation("u32", (t,), f"(unsigned)__popc{suffix}({{0}})", "({0}).bit_count()"),
                 Operation("u32", (t,), f"(unsigned)__clz{suffix}({{0}})", f"({n} - ({{0}}).bit_length())"),
                 Operation("u32", (t,), f"(unsigned)__ffs{suffix}({{0}})", "({0} & -{0}).bit_length()"),
-                Operation(t, (t,), f"__brev{suffix}({{0}})", f"int(f'{{{{{{0}}:0{n}b}}}}'[::-1], 2)"),
+                Operation(t, (t,), f"__brev{suffix}({{0}})", f"reversed_bits({{0}}, {n})"),
                 two(f"__umul{'64' if n == 64 else ''}hi({{0}}, {{1}})", f"({{0}} * {{1}} >> {n})")]  # fmt: skip
     else:
         low, high = "(({1} & 0xffff) + 1)", "(-(({1} & 0xfffff) + 2))"
