@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from labkit import benchmark, compare
-from labkit.gpu_stopwatch import GpuStopwatch
+from labkit.timing.gpu_stopwatch import GpuStopwatch
 from labkit.timing import readable
 
 DURATIONS = (5e-6, 10e-6, 20e-6, 50e-6, 100e-6, 1e-3, 10e-3, 100e-3)

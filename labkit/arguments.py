@@ -165,14 +165,16 @@ def _numpy_name(kind: str, size: int, declared: Declared) -> str:
 
 def _converted(name: str, param: Param, declared: Declared, arg: float) -> np.generic:
     if param.type[0] == "f":
-        return np.dtype(f"f{param.size}").type(arg)
+        value: np.generic = np.array(arg, f"f{param.size}")[()]
+        return value
     bits = 8 * param.size
     unsigned = _numpy_name("i", param.size, declared).startswith("u")
     low, high = (0, 1 << bits) if unsigned else (-(1 << bits - 1), 1 << (bits if not declared.type else bits - 1))
     if not low <= arg < high:
         raise _Misfit(f"{name} holds {low:,} to {high - 1:,}", "a value in that range, or a wider parameter")
     masked = int(arg) & ((1 << bits) - 1)
-    return np.frombuffer(struct.pack("<Q", masked)[: param.size], f"u{param.size}")[0]
+    whole: np.generic = np.frombuffer(struct.pack("<Q", masked)[: param.size], f"u{param.size}")[0]
+    return whole
 
 
 def _is_array(arg: Any) -> bool:
@@ -255,7 +257,7 @@ def _storage_bytes(tensor: Any) -> Any:
 
     storage = tensor.untyped_storage()
     pointer, size = storage.data_ptr(), storage.nbytes()
-    block = (ctypes.c_uint8 * size).from_address(pointer) if size else (ctypes.c_uint8 * 0)()
+    block: Any = (ctypes.c_uint8 * size).from_address(pointer) if size else (ctypes.c_uint8 * 0)()
     block._keep = storage  # the memory is torch's: it must outlive this view
     return block
 

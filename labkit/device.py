@@ -8,7 +8,7 @@ import importlib
 import json
 import re
 import sys
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -298,7 +298,7 @@ def live() -> Device:
         cuda=_version(cp.cuda.runtime.runtimeGetVersion()),
         driver=_version(cp.cuda.runtime.driverGetVersion()),
     )
-    return replace(device, **_ceilings(cp, device))
+    return Device.from_dict({**device.to_dict(), **_ceilings(cp, device)})
 
 
 def _version(number: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import arguments
 from .device import Device, array_module, cupy, current_stream, device, is_live
-from .emulator import Buffer, Compiled, Counts, Resources, compile_kernel, launch, with_defines
+from .emulator import Buffer, Compiled, Counts, Resources, compile_kernel, include_paths, launch, with_defines
 from .errors import LabError
 from .occupancy import Occupancy, occupancy
 
@@ -109,6 +109,8 @@ class Kernel:
     def resources_for(self, target: Device) -> Resources:
         """Resources when built for another GPU's architecture."""
         compiled = self._compiled(target.arch).resources
+        if compiled is None:
+            raise LabError(f"the resources of `{self.name}`", "shipped PTX names none", "Linux or Windows, with NVRTC")
         if not is_live() or target.arch != device().arch:
             return compiled
         function = self._function
@@ -189,7 +191,8 @@ class Kernel:
             raise LabError(f"launch `{self.name}` on a GPU", "CuPy sees no GPU", "python -m labkit doctor says why")
         named = self._asked_name if self._asked_name and "<" in self._asked_name else None
         code = with_defines(self.source, self.defines)
-        module = cp.RawModule(code=code, options=("--std=c++17",), name_expressions=[named] if named else None)
+        options = ("--std=c++17", *(f"-I{folder}" for folder in include_paths()))
+        module = cp.RawModule(code=code, options=options, name_expressions=[named] if named else None)
         function = module.get_function(named or self._compiled(device().arch).name)
         if device().limits.shared_per_block > 48 * 1024:
             room = device().limits.shared_per_block - function.shared_size_bytes
@@ -214,7 +217,8 @@ class Kernel:
         if blocks[1] > 65535 or blocks[2] > 65535 or blocks[0] >= 1 << 31:
             raise LabError(asked, "a grid holds at most 2³¹−1 × 65,535 × 65,535 blocks", "put the long side in x")
         most = device().limits.shared_per_block
-        needed = self._compiled(arch).resources.shared_bytes + shared
+        own = self._compiled(arch).resources
+        needed = (own.shared_bytes if own else 0) + shared
         if shared < 0 or needed > most:
             raise LabError(
                 asked, f"{needed:,} B of shared memory; {device().name} gives a block {most:,} B", "a smaller tile"

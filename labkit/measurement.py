@@ -11,6 +11,7 @@ from .device import Device
 from .emulator import Counts
 from .errors import LabError
 from .roofline import Ceiling, ceiling
+from .timing.results import readable
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Measurement:
         elif self.flops:
             text = f"{self.tflops:,.1f} TFLOP/s"
         else:
-            text = duration(self.seconds)
+            text = readable(self.seconds)
         return text if self.source == "modelled" else f"{text} ± {100 * self.spread:.1f} %"
 
     def _share(self) -> list[str]:
@@ -134,14 +135,6 @@ _ROW = (
     "throttled",
     "clock_hz",
 )
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it: "12.3 µs"."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
 
 
 @dataclass(frozen=True)

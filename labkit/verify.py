@@ -75,7 +75,12 @@ def _corpus() -> Iterator[Launchable]:
     for name, make in module.CASES.items():
         case = make(np.random.default_rng(SEED))
         args = tuple(a.view(np.uint8) if isinstance(a, np.ndarray) and a.dtype == np.int8 else a for a in case.args)
-        yield Launchable(name, kernel(module.source(name), case.name), case.grid, case.block, args, case.shared)
+        try:
+            made = kernel(module.source(name), case.name)
+        except LabError as error:  # an older toolkit lacks a header, say: the others can still be verified
+            print(f"{name}: left out{error}", file=sys.stderr)
+            continue
+        yield Launchable(name, made, case.grid, case.block, args, case.shared)
 
 
 _STRIDED = r"""extern "C" __global__ void strided(const float* a, float* out, int stride)

@@ -9,7 +9,7 @@ import labkit
 from labkit import LabError, Work, experiment, recording
 from labkit.device import known
 from labkit.experiment import Experiment
-from labkit.measurement import Measurement, duration
+from labkit.measurement import Measurement
 
 pytestmark = pytest.mark.compiler
 SOURCE = r"""
@@ -142,7 +142,3 @@ def test_recording_measures_once_and_then_reads(tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "active", recording.Recorder(target))
     assert strided(stride=1).source == strided(stride=1).source == "recorded"
     assert len(calls) == 1 and strided.panel() is None
-
-
-def test_a_time_is_shown_in_the_unit_that_suits_it():
-    assert [duration(s) for s in (2.0, 3.2e-3, 4.56e-6, 7e-9)] == ["2 s", "3.2 ms", "4.56 µs", "7 ns"]

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
+from ..device import cupy
+from ..errors import LabError
 from .clock import Health
-from .device import cupy
-from .errors import LabError
 
 Fn = Callable[[], object]
 

@@ -10,10 +10,10 @@ import fakes
 import numpy as np
 import pytest
 
-from labkit.attempt import Surroundings, attempt
 from labkit.errors import LabError
 from labkit.panel import panel, predict
-from labkit.scene import axis, beside, costliest, scene, upright
+from labkit.panel.attempt import Surroundings, attempt
+from labkit.panel.scene import axis, beside, costliest, scene, upright
 
 w = pytest.importorskip("ipywidgets")
 

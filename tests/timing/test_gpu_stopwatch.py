@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labkit import gpu_stopwatch
-from labkit.gpu_stopwatch import GpuStopwatch
-from labkit.timing import benchmark, compare
+from labkit.timing import benchmark, compare, gpu_stopwatch
+from labkit.timing.gpu_stopwatch import GpuStopwatch
 
 HERTZ = 2e9
 

@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from labkit.clock import REASONS, Gauge, Health
 from labkit.errors import LabError
-from labkit.gpu_stopwatch import SOURCE, place
-from labkit.intervals import median_interval, ratio_interval
-from labkit.stopwatch import CpuStopwatch, Fn, Stopwatch, Windows
 from labkit.timing import Comparison, benchmark, compare, readable
+from labkit.timing.clock import REASONS, Gauge, Health
+from labkit.timing.gpu_stopwatch import SOURCE, place
+from labkit.timing.intervals import median_interval, ratio_interval
+from labkit.timing.stopwatch import CpuStopwatch, Fn, Stopwatch, Windows
 
 EVENT, LAUNCH = 1.5e-6, 2.5e-6
 

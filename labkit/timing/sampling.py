@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import LabError
 from .clock import Health
-from .errors import LabError
 from .intervals import median_interval
 from .stopwatch import Fn, Stopwatch
 

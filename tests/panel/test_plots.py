@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from labkit import plots
+from labkit.panel.scene import scene
 from labkit.plots import axis, paper
 from labkit.plots.lanes import Lanes
 from labkit.plots.warp import LINE, SECTOR, WIDTH, layout
-from labkit.scene import scene
 
 
 def pixels(data: bytes) -> np.ndarray:

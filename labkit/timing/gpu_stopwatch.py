@@ -22,9 +22,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..device import cupy, current_stream
+from ..errors import LabError
 from .clock import Gauge, Health
-from .device import cupy, current_stream
-from .errors import LabError
 from .stopwatch import CpuStopwatch, Fn, Stopwatch, Windows
 
 PULSE = 0.02  # seconds between two readings of the clock

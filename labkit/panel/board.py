@@ -6,19 +6,17 @@ import html
 import threading
 from typing import TYPE_CHECKING, Any
 
-from labkit.attempt import Surroundings, attempt
-from labkit.controls import LABEL, WIDE, control
 from labkit.errors import LabError
+from labkit.panel.attempt import Surroundings, attempt
+from labkit.panel.controls import LABEL, WIDE, control
+from labkit.panel.prediction import Prediction
+from labkit.panel.scene import axis, costliest, scene, upright
 from labkit.plots import Sheet
 from labkit.plots.sheet import WIDTH
-from labkit.prediction import Prediction, predict
-from labkit.scene import axis, costliest, scene, upright
 
 if TYPE_CHECKING:
     from labkit.experiment import Experiment
     from labkit.measurement import Measurement
-
-__all__ = ["Panel", "Prediction", "panel", "predict"]
 
 Settings = dict[str, Any]
 _measuring = threading.Lock()  # one measurement at a time in the process: two would disturb each other
