@@ -12,18 +12,13 @@ from typing import Any
 import numpy as np
 
 from labkit.emulator import floats
-from labkit.emulator.access import (
-    Lanes,
-    address_of,
-    segments,
-    shared_lanes,
-    shared_view,
-    space_of,
-    split_generic,
-)
-from labkit.emulator.alu import pairwise, slot_of
+from labkit.emulator.access import split_generic
+from labkit.emulator.global_access import segments
+from labkit.emulator.lanes import Lanes, address_of, space_of
+from labkit.emulator.lifting import pairwise, slot_of
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
+from labkit.emulator.shared_access import shared_lanes, shared_view
 from labkit.emulator.types import DTYPE, Array, Step, reader
 from labkit.emulator.wave import Wave
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from labkit.emulator import floats
-from labkit.emulator.alu import slot_of
+from labkit.emulator.lifting import slot_of
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
 from labkit.emulator.types import DTYPE, SIGNED, UNSIGNED, Array, Step, reader, width

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from labkit.errors import LabError
 
 if TYPE_CHECKING:
-    from labkit.emulator.access import Lanes
+    from labkit.emulator.lanes import Lanes
     from labkit.emulator.machine import Run
     from labkit.emulator.spaces import Segment
     from labkit.emulator.types import Array

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from labkit.emulator import findings
-from labkit.emulator.access import Lanes
+from labkit.emulator.lanes import Lanes
 from labkit.emulator.spaces import Segment
 from labkit.emulator.types import Array
 from labkit.emulator.wave import Wave

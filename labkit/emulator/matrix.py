@@ -13,8 +13,9 @@ from collections.abc import Callable
 import numpy as np
 
 from labkit.emulator import floats
-from labkit.emulator.access import FETCH, WRITE, address_of, space_of
-from labkit.emulator.alu import slot_of
+from labkit.emulator.access import FETCH, WRITE
+from labkit.emulator.lanes import address_of, space_of
+from labkit.emulator.lifting import slot_of
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr, Operand, Vec
 from labkit.emulator.types import DTYPE, Array, Read, Step, reader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from labkit.emulator import access, alu, atomics, convert, matrix, printing, warps
+from labkit.emulator import access, alu, atomics, compare, convert, matrix, moves, printing, warps
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
 from labkit.emulator.types import Step
@@ -25,14 +25,14 @@ def _pass(w: Wave) -> None:
 
 MAKERS: dict[str, Maker] = {
     **dict.fromkeys(alu.TABLE, alu.alu),
-    "setp": alu.setp,
-    "set": alu.set_,
-    "mov": alu.mov,
+    "setp": compare.setp,
+    "set": compare.set_,
+    "mov": moves.mov,
     "cvt": convert.cvt,
     "cvta": access.cvta,
-    "addc": alu.carry,
-    "subc": alu.carry,
-    "madc": alu.carry,
+    "addc": moves.carry,
+    "subc": moves.carry,
+    "madc": moves.carry,
     "ld": access.load,
     "ldu": access.load,
     "st": access.store,
@@ -83,7 +83,7 @@ def controls(i: Instr, control: Container[str]) -> bool:
 def make(i: Instr, p: Program, pc: int) -> Step:
     if i.op in ("bar", "barrier") and "warp" in i.mods:
         return warps.syncwarp(i, p, pc)
-    maker = alu.carry if "cc" in i.mods and i.op in ("add", "sub", "mad") else MAKERS.get(i.op)
+    maker = moves.carry if "cc" in i.mods and i.op in ("add", "sub", "mad") else MAKERS.get(i.op)
     if maker is None:
         raise refuse(i, p, pc)
     try:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from labkit.emulator import findings
-from labkit.emulator.access import Lanes, load_generic
+from labkit.emulator.access import load_generic
+from labkit.emulator.lanes import Lanes
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr, Reg, Sym
 from labkit.emulator.types import Step, reader

@@ -15,7 +15,7 @@ from labkit.emulator import findings
 from labkit.emulator.types import Array
 
 if TYPE_CHECKING:
-    from labkit.emulator.access import Lanes
+    from labkit.emulator.lanes import Lanes
     from labkit.emulator.wave import Wave
 
 NOBODY = -1

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Read = Callable[["Wave"], Array]
 Step = Callable[["Wave"], None]
+Function = Callable[..., Array]
+Mods = tuple[str, ...]
+Make = Callable[[Mods, str], Function]
 
 DTYPE: dict[str, np.dtype[Any]] = {
     "pred": np.dtype(np.bool_),

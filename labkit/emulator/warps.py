@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from labkit.emulator.alu import slot_of
+from labkit.emulator.lifting import slot_of
 from labkit.emulator.meter import by_warp
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr, Pair

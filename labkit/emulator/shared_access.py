@@ -1,0 +1,140 @@
+"""Shared memory: loads, stores, and the turns that 32 banks need to serve them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from labkit.emulator import findings
+from labkit.emulator.lanes import Lanes, differs
+from labkit.emulator.meter import by_warp, turns
+from labkit.emulator.types import Array
+from labkit.emulator.wave import Wave
+
+
+class Pattern:
+    """Facts about a shared access that depend on its addresses only; kept, because loops repeat them."""
+
+    __slots__ = ("alone", "conflicts", "high", "index", "low", "mixed", "requests")
+
+    def __init__(self, lanes: Lanes, size: int, itemsize: int) -> None:
+        at = lanes.at
+        self.low, self.high = (int(at.min()), int(at.max())) if at.size else (0, -size)
+        self.mixed = int(np.bitwise_or.reduce(at, axis=None)) & (size - 1) if at.size else 0
+        self.index = at // itemsize
+        self.alone = lanes.shape[0] == 1 and np.unique(at).size == at.size
+        self.requests, self.conflicts = bank_conflicts(lanes, size)
+
+
+KNOWN: dict[Any, Pattern] = {}
+
+
+def pattern(lanes: Lanes, size: int, itemsize: int) -> Pattern:
+    """The pattern of an access; remembered where it is the same for all blocks."""
+    if lanes.shape[0] > 1 and lanes.at.size > 1024:
+        return Pattern(lanes, size, itemsize)
+    key = (lanes.at.tobytes(), size, itemsize, lanes.shape, None if lanes.on is None else lanes.on.tobytes())
+    found = KNOWN.get(key)
+    if found is None:
+        if len(KNOWN) > 2_000:
+            KNOWN.clear()
+        found = KNOWN[key] = Pattern(lanes, size, itemsize)
+    return found
+
+
+def shared_lanes(w: Wave, pc: int, lanes: Lanes, size: int, itemsize: int, verb: str) -> Pattern:
+    """The facts of a shared access that is in bounds and aligned."""
+    facts = pattern(lanes, size, itemsize)
+    if facts.low < 0 or facts.high + size > w.shared_size:
+        raise findings.outside_shared(w, pc, lanes, size, verb)
+    if facts.mixed:
+        raise findings.misaligned(w, pc, lanes, size, verb, "shared memory")
+    return facts
+
+
+def shared_view(w: Wave, dtype: np.dtype[Any]) -> Array:
+    if dtype not in w.shared_views:
+        w.shared_views[dtype] = w.shared.view(dtype)
+    return w.shared_views[dtype]
+
+
+def load_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -> list[Array]:
+    size = dtype.itemsize * n
+    lanes = Lanes(w, address)
+    facts = shared_lanes(w, pc, lanes, size, dtype.itemsize, "reads")
+    count_shared(w, pc, lanes, facts, "load")
+    w.note_shared(pc, lanes, size, "load")
+    view, first = shared_view(w, dtype), facts.index
+    if lanes.shape[0] == 1 and not w.narrow:
+        taken = [view.take(first.ravel() + k if k else first.ravel(), axis=1, mode="clip") for k in range(n)]
+        if lanes.on is None:
+            return taken
+        out = np.zeros((n, w.B, lanes.shape[1]), dtype)
+        out[:, :, lanes.on[0]] = taken
+        return list(out)
+    if lanes.shape[0] == 1:
+        lanes = Lanes(w, address, (w.B, 1))
+        first = lanes.at // dtype.itemsize
+    flat = lanes.rows(w) * view.shape[1] + first
+    return [lanes.spread(view.reshape(-1).take(flat + k if k else flat)) for k in range(n)]
+
+
+def store_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values: list[Array]) -> None:
+    size = dtype.itemsize * len(values)
+    lanes = Lanes(w, address, (1, max(v.shape[1] for v in values)))
+    facts = shared_lanes(w, pc, lanes, size, dtype.itemsize, "writes")
+    count_shared(w, pc, lanes, facts, "store")
+    w.note_shared(pc, lanes, size, "store")
+    view = shared_view(w, dtype)
+    if lanes.shape[0] == 1 and not w.narrow:
+        first = facts.index.ravel()
+        for k, value in enumerate(values):
+            some = lanes.on is not None and value.shape[1] > 1
+            value = value[:, lanes.on[0]] if some and lanes.on is not None else value
+            view[:, first + k] = value
+            if w.shadow is not None and value.shape[1] > 1 and not facts.alone:
+                check_lost(w, pc, lanes, differs(view[:, first + k], value))
+        return w.confirm_shared()
+    lanes = Lanes(w, address, np.broadcast_shapes((w.B, 1), *(v.shape for v in values)))
+    flat = lanes.rows(w) * view.shape[1] + lanes.at // dtype.itemsize
+    for k, value in enumerate(values):
+        mine = lanes.pick(value)
+        view.reshape(-1)[flat + k] = mine
+        if w.shadow is not None:
+            check_lost(w, pc, lanes, differs(view.reshape(-1)[flat + k], mine))
+    w.confirm_shared()
+
+
+def check_lost(w: Wave, pc: int, lanes: Lanes, lost: Array) -> None:
+    """Two lanes wrote different values to one place with one instruction: one of them is gone."""
+    if lost.any():
+        row, n = (int(x) for x in np.argwhere(np.atleast_2d(lost))[0])
+        column = int(
+            np.atleast_1d(lanes.columns(w) if lanes.shape[1] > 1 else np.zeros(1, int)).ravel()[n % w.T]
+        )
+        raise findings.lost_write(w, pc, min(row, w.B - 1), column, int(lanes.at.ravel()[n % lanes.at.size]))
+
+
+def count_shared(w: Wave, pc: int, lanes: Lanes, facts: Pattern, kind: str) -> None:
+    """Requests, and the turns beyond the ideal: l1tex__data_bank_conflicts_pipe_lsu_mem_shared."""
+    if w.meter is None:
+        return
+    times = w.B // lanes.shape[0] * (w.W if lanes.shape[1] == 1 else 1)
+    w.meter.memory[f"shared_{kind}_requests"][pc] += facts.requests * times
+    w.meter.memory[f"shared_{kind}_conflicts"][pc] += facts.conflicts * times
+
+
+def bank_conflicts(lanes: Lanes, size: int) -> tuple[int, int]:
+    """Requests of an access, and its bank conflicts."""
+    if lanes.shape[1] == 1:
+        return lanes.at.size, 0
+    words = lanes.at >> 2
+    full = words if lanes.on is None else np.full(lanes.shape, -1)
+    if lanes.on is not None:
+        full[lanes.on] = words
+    keys = by_warp(full, -1).reshape(-1, 32)
+    groups = max(size // 4, 1)
+    busy = (keys.reshape(len(keys), groups, -1) >= 0).any(axis=2).sum(axis=1)
+    side_by_side = bool((keys[:, 1:] - keys[:, :-1] == groups).all())
+    return int(np.count_nonzero(busy)), 0 if side_by_side else int((turns(keys, groups) - busy).sum())
