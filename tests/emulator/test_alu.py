@@ -77,9 +77,8 @@ CASES: dict[str, Callable[[int, int, int], int]] = {
     "{.reg .pred p; setp.lt.and.s32 p, %1, %2, 1; selp.b32 %0, %3, 7, p;}": lambda a, b, c: (
         c if signed(a) < signed(b) else 7
     ),
-    "{.reg .pred p; setp.hi.u32 p, %1, %2; mov.b32 %0, 1; @p mov.b32 %0, 2; @!p add.u32 %0, %0, %3;}": lambda a, b, c: (
-        2 if a > b else 1 + c & M
-    ),
+    "{.reg .pred p; setp.hi.u32 p, %1, %2; mov.b32 %0, 1; @p mov.b32 %0, 2; "
+    "@!p add.u32 %0, %0, %3;}": lambda a, b, c: 2 if a > b else 1 + c & M,
     "{.reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {h, l};}": lambda a, b, c: (a >> 16 | a << 16) & M,
     "{.reg .s8 x; cvt.s32.s8 %0, %1;}": lambda a, b, c: ((a & 255) ^ 128) - 128 & M,
     "{.reg .u16 x; cvt.sat.u16.s32 x, %1; cvt.u32.u16 %0, x;}": lambda a, b, c: min(max(signed(a), 0), 65535),

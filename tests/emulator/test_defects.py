@@ -43,11 +43,14 @@ def test_enough() -> None:
 HARMLESS = {
     "flag set by several": """__shared__ bool any; if (t == 0) any = false; __syncthreads();
       if (t % 3 == 0) any = true; else if (t % 3 == 1) any = true; __syncthreads(); b[i] = any;""",
-    "early return": """__shared__ float s[64]; if (i >= n - 28) return; s[t] = a[i]; __syncthreads(); b[i] = s[t];""",
+    "early return": """__shared__ float s[64]; if (i >= n - 28) return;
+      s[t] = a[i]; __syncthreads(); b[i] = s[t];""",
     "own byte": """__shared__ unsigned char s[64]; s[t] = t; b[i] = s[t];""",
-    "warp exchange": """__shared__ float s[64]; s[t] = a[i]; __syncwarp(); float v = s[t ^ 1]; __syncwarp(); s[t] = v;
+    "warp exchange": """__shared__ float s[64]; s[t] = a[i]; __syncwarp();
+      float v = s[t ^ 1]; __syncwarp(); s[t] = v;
       __syncwarp(); b[i] = s[t ^ 2];""",
-    "one block's own range": """for (int j = 0; j < 3; j++) { b[i] = a[i] + j; __syncthreads(); b[i] += b[i]; }""",
+    "one block's own range": """for (int j = 0; j < 3; j++) {
+      b[i] = a[i] + j; __syncthreads(); b[i] += b[i]; }""",
     "atomics of all blocks": """atomicAdd(&b[0], 1.0f);""",
     "same value from all blocks": """b[3] = 7.0f;""",
 }

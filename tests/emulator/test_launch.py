@@ -164,7 +164,8 @@ def test_compile_errors_quote_the_readers_line() -> None:
 
 
 def test_an_unknown_instruction_is_refused_before_it_runs() -> None:
-    text = 'extern "C" __global__ void k(int* a) {\n  a[0] = 1;\n  asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"(0));\n}'
+    text = 'extern "C" __global__ void k(int* a) {\n  a[0] = 1;\n'
+    text += '  asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"(0));\n}'
     k = compile_kernel(text)
     (a,), args = prepare([np.zeros(1, i4)])
     refused(lambda: launch(k, (1, 1, 1), (1, 1, 1), args), "mbarrier.inval", "line 3", "asm volatile")
