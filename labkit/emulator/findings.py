@@ -97,8 +97,8 @@ def deadlock(run: Run) -> LabError:
     )
 
 
-def uninitialised(w: Wave, pc: int, row: int, column: int, byte: int, place: str) -> LabError:
-    what = f"reads byte {byte} of {place}, which nothing wrote"
+def uninitialised(w: Wave, pc: int, row: int, column: int, place: str) -> LabError:
+    what = f"reads {place}, which nothing wrote"
     return finding(w, pc, row, column, what, "write every element before it is read")
 
 
@@ -109,14 +109,12 @@ def race(
     tx, ty, _ = w.block
     who = f"({other % tx}, {other // tx % ty}, {other // (tx * ty)})"
     at = f" in line {line}" if line else ""
-    what = f"{verb} byte {byte} of shared memory that thread {who} {did}{at} with no barrier between: a race"
+    what = f"{verb} {w.shared_place(byte)}, which thread {who} {did}{at} with no barrier between: a race"
     return finding(w, pc, row, me, what, "__syncthreads() between the two (or __syncwarp() within a warp)")
 
 
 def lost_write(w: Wave, pc: int, row: int, me: int, byte: int) -> LabError:
-    what = (
-        f"writes byte {byte} of shared memory, and another thread writes another value there at once: a race"
-    )
+    what = f"writes {w.shared_place(byte)}, and another thread writes another value there at once: a race"
     return finding(w, pc, row, me, what, "let one thread write it, or use an atomic")
 
 

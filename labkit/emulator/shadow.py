@@ -152,7 +152,7 @@ class Shadow:
         if bad.any():
             n = int(bad.argmax())
             where = (int(row[n]), int(thread[n]))
-            raise findings.uninitialised(self.w, pc, *where, int(cell[n]) * self.grain, "shared memory")
+            raise findings.uninitialised(self.w, pc, *where, self.w.shared_place(int(cell[n]) * self.grain))
         self.complete = bool(self.known[:, : self.w.shared_size // self.grain].all())
 
     def check_read(self, pc: int, row: Array, cell: Array, me: Array) -> None:

@@ -8,6 +8,7 @@ take part; None means all of them, which is the fast case.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -171,6 +172,16 @@ class Wave:
         if missing.any():
             here = np.repeat((missing == 0) & on.any(axis=2), 32, axis=1)[:, : self.T] & self.active()
             raise Unmet(here)
+
+    def shared_place(self, byte: int) -> str:
+        """`byte 12 of shared `tile``, by the name that the reader gave the array."""
+        offsets, variables = self.layout.offsets, self.program.variables
+        named = [(o, n) for n, o in offsets.items() if variables[n].space == "shared" and o <= byte]
+        if not named:
+            return f"byte {byte} of shared memory"
+        start, name = max(named)
+        plain = re.search(r"E\d+([A-Za-z_]\w*?)(?:_\d+)?$", name)
+        return f"byte {byte - start} of shared `{plain[1] if plain else name}`"
 
     def confirm_shared(self) -> None:
         """A store to shared memory is done: was it a race?"""
