@@ -40,7 +40,7 @@ class Panel:
         self._news = 0  # how often a measurement was added: older frames show less
         self._known = {self._key(m.settings): m for m in experiment.known()}
         self._others = experiment.others()
-        self._guess = None if guess is False else 50.0 if guess is None or guess is True else float(guess)
+        self._guess = None if guess is None or guess is False else 50.0 if guess is True else float(guess)
         self._surroundings = Surroundings()
         self._lock = threading.RLock()
         self._worker: threading.Thread | None = None
@@ -48,8 +48,6 @@ class Panel:
         self._queue: list[Settings] = []  # what a sweep has still to measure
         self._wanted: Settings = dict(experiment.defaults)
         first = self._first()
-        if guess is None and first is not None and upright(first) == "seconds":
-            self._guess = None  # no ceiling to guess a share of
         shows_lanes = lanes and (first is None or costliest(first.counts) is not None)
         self._sheet = Sheet(lanes=shows_lanes)
         self.widget: Any = None
@@ -238,7 +236,7 @@ def panel(experiment: Experiment, x: str | None = None, guess: Any = None, lanes
     """Sliders over `experiment`'s grid beside the curve of its measurements.
 
     x: the setting along the axis; the first numeric one if left out. lanes: draw the warp's sectors too.
-    guess: the reader's, in % of the ceiling: a number or a Prediction; False for none.
+    guess: the reader's, in % of the ceiling: a number or a Prediction; True for a slider that begins in the middle.
     Raises LabError if `x` is no setting, or ipywidgets is not installed.
     """
     try:
