@@ -13,7 +13,8 @@ import pytest
 
 from labkit.errors import LabError
 from labkit.timing import Comparison, benchmark, compare, readable
-from labkit.timing.clock import REASONS, Gauge, Health
+from labkit.nvml import REASONS
+from labkit.timing.clock import Gauge, Health
 from labkit.timing.gpu_stopwatch import SOURCE, place
 from labkit.timing.intervals import median_interval, ratio_interval
 from labkit.timing.stopwatch import CpuStopwatch, Fn, Stopwatch, Windows
