@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import operator
 import random
+import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import operations
 from operations import BY_RESULT, INTEGERS, NUMBERS, PRELUDE, C
+
+from labkit.emulator import Compiled, compile_kernel, compiled_from_ptx
 
 INPUTS, BINS, SLOTS, LOCALS, CELLS = 64, 32, 8, 8, 16
 BLOCKS = ((32, 1, 1), (64, 1, 1), (96, 1, 1), (8, 8, 1), (4, 4, 4), (32, 3, 1), (20, 1, 1), (7, 5, 1))
@@ -69,6 +72,10 @@ class Kernel:
     block: tuple[int, int, int]
     args: tuple[np.ndarray, ...]
 
+    def alone(self) -> str:
+        """A source of this kernel only."""
+        return PRELUDE + self.source
+
     def expected(self) -> tuple[np.ndarray, np.ndarray]:
         """`out` and `bins` after the launch, thread by thread."""
         names: dict[str, Any] = {**vars(operations), "tally": tally, "ATOMICS": ATOMICS}
@@ -86,6 +93,23 @@ class Program:
 
     source: str
     kernels: tuple[Kernel, ...]
+
+
+def compile_program(made: Program) -> list[Compiled]:
+    """All kernels for the emulator: compiled together, then each parsed alone, which is quick."""
+    together = compile_kernel(made.source, made.kernels[0].name, arch="compute_90").ptx
+    head, *entries = re.split(r"(?=^\s*\.visible \.entry )", together, flags=re.M)
+    texts = {name[1]: head + e for e in entries if (name := re.search(r"\.entry (\w+)", e))}
+    return [compiled_from_ptx(texts[k.name], k.name, made.source) for k in made.kernels]
+
+
+def differences(want: tuple[np.ndarray, ...], got: tuple[np.ndarray, ...]) -> str:
+    """Where `out` and `bins` differ, in a line; empty if nowhere."""
+    for name, w, g in zip(("out", "bins"), want, got, strict=True):
+        at = np.flatnonzero(w != g)
+        if len(at):
+            return f"{name}[{at[0]}]: {g[at[0]]:#x} for {w[at[0]]:#x}, and {len(at) - 1} more of {w.size}"
+    return ""
 
 
 def run_block(threads: list[Generator[Any, list[Any], None]]) -> None:
