@@ -35,12 +35,14 @@ def main(labs: list[str]) -> None:
     for lab in [Path(p) for p in labs] or sorted(NOTEBOOKS.glob("[0-9]*.ipynb")):
         made = rows(lab)
         for name in dict.fromkeys(row[0] for row in made):
-            errors = {str(s): m / r - 1 for n, s, m, r in made if n == name}
-            worst = max(errors, key=lambda key: abs(errors[key]))
-            middle = statistics.median(map(abs, errors.values()))
-            print(f"{lab.stem:16} {name:12} {len(errors):3} settings  median {middle:6.1%}  worst {errors[worst]:+7.1%} at {worst}")
+            by = {str(s): m / r - 1 for n, s, m, r in made if n == name}
+            worst = max(by, key=lambda key: abs(by[key]))
+            middle = statistics.median(map(abs, by.values()))
+            print(f"{lab.stem:16} {name:12} {len(by):3} settings  median {middle:6.1%}  worst {by[worst]:+7.1%} at {worst}")
         if made:
-            print(f"{lab.stem:16} {'all':12} {len(made):3} settings  median {statistics.median(abs(m / r - 1) for *_, m, r in made):6.1%}")
+            errors = sorted(abs(m / r - 1) for *_, m, r in made)
+            nine = errors[int(0.9 * len(errors))]
+            print(f"{lab.stem:16} {'all':12} {len(made):3} settings  median {statistics.median(errors):6.1%}  90 % within {nine:.1%}")
 
 
 if __name__ == "__main__":

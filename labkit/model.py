@@ -1,16 +1,30 @@
-"""Model: a launch's time predicted from its counts and a Device, for machines without that GPU."""
+"""Model: a launch's time predicted from its counts and a Device, for machines without that GPU.
+
+A roofline with one roof per resource (Williams et al. 2009), and beside it the time that warps wait for
+memory when too few of them are resident to hide it (Little's law). The constants below were fitted to the
+recordings of an H200; `benchmarks/model.py` prints the error that is left. Other GPUs are predicted with the
+same cycles and their own clocks, SM counts and measured or datasheet bandwidth.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from .device import Device
+from .emulator import Counts
 from .kernel import Launch
 from .occupancy import occupancy
 
-# Measured on an H200, see the recordings: an empty kernel from start to end on the GPU.
-LAUNCH_SECONDS = 2e-6
 SECTOR = 32
+START_SECONDS = 1.5e-6  # from the launch to the first result, beyond the empty kernel that the timer subtracts
+WARP_CYCLES = 100  # a warp's start and end
+MEMORY_CYCLES = 1065  # one load that misses L1, on a busy GPU
+L1_CYCLES = 40
+BLOCK_CYCLES = 157  # from one block's start to the next on an SM: short blocks cannot come faster
+L2_BYTES_PER_CYCLE = 17.6  # per SM; a sector written in part is read, changed and written back
+L1_SECTORS_PER_CYCLE = 4  # per SM
+L2_KEEPS = 0.5  # of its size: the rest holds what streams through
 
 
 @dataclass(frozen=True)
@@ -27,27 +41,49 @@ class Prediction:
 
 
 def predict(launch: Launch, device: Device) -> Prediction:
-    """Seconds of `launch` on `device`: the slowest part's time, plus the cost of a launch.
-
-    Parts: DRAM traffic at the copy ceiling, L2 sectors, shared-memory wavefronts and issued instructions
-    per SM and clock, FP32 arithmetic. A roofline with one roof per resource (Williams et al. 2009).
-    """
+    """Seconds of `launch` on `device`: waiting and the busiest part, which overlap only in part."""
     counts = launch.counts
-    x, y, z = launch.block
-    own = launch.kernel.resources_for(device)
-    fit = occupancy(device, own.registers, own.shared_bytes + launch.shared, x * y * z)
     sms = min(device.sms, max(counts.blocks, 1))
+    parts = _busy(counts, device, sms)
+    waiting = _waiting(launch, device, sms)
+    starting = counts.blocks * BLOCK_CYCLES / (sms * device.clock_hz)
+    seconds = max(starting, math.hypot(waiting, max(parts.values()))) + START_SECONDS
+    return Prediction(seconds, {**parts, "waiting for memory": waiting, "starting blocks": starting})
+
+
+def _busy(counts: Counts, device: Device, sms: int) -> dict[str, float]:
+    """Seconds that each part is busy, were it alone."""
     cycles = device.clock_hz * sms
-    dram = counts.unique_load_bytes + counts.unique_store_bytes
-    sectors = counts.global_load_sectors + counts.global_store_sectors
+    in_part = 1 - counts.global_store_bytes / max(SECTOR * counts.global_store_sectors, 1)
+    l2 = counts.block_load_sectors + counts.global_store_sectors * (1 + max(in_part, 0.0))
     shared = counts.shared_load_requests + counts.shared_store_requests
-    conflicts = counts.shared_load_conflicts + counts.shared_store_conflicts
-    parts = {
-        "DRAM": dram / device.copy_bandwidth,
-        "L2": sectors * SECTOR / (64 * cycles),
-        "shared memory": (shared + conflicts) / cycles,
+    shared += counts.shared_load_conflicts + counts.shared_store_conflicts
+    return {
+        "DRAM": _dram_bytes(counts, device) / device.copy_bandwidth,
+        "L2": l2 * SECTOR / (L2_BYTES_PER_CYCLE * cycles),
+        "L1": counts.global_load_sectors / (L1_SECTORS_PER_CYCLE * cycles),
+        "shared memory": shared / cycles,
         "issue": counts.warp_instructions / (4 * cycles),
-        "FP32": counts.flops / max(device.fp32_flops * sms / device.sms, 1.0),
+        "arithmetic": counts.flops / max(device.fp32_flops * sms / device.sms, 1.0),
     }
-    hidden = min(1.0, fit.warps / 16)  # below about 16 resident warps latency is no longer hidden
-    return Prediction(max(parts.values()) / hidden + LAUNCH_SECONDS, parts)
+
+
+def _dram_bytes(counts: Counts, device: Device) -> float:
+    """What DRAM moves: each array once, and again what L2 could not keep until it was asked for again."""
+    moved = counts.unique_load_bytes + counts.unique_store_bytes
+    once = min(moved, counts.array_bytes)
+    kept = min(1.0, L2_KEEPS * device.l2_bytes / max(counts.array_bytes, 1))
+    return once + (moved - once) * (1 - kept)
+
+
+def _waiting(launch: Launch, device: Device, sms: int) -> float:
+    """Seconds of a warp's life ÷ resident warps, for all warps of an SM one after the other."""
+    counts, own = launch.counts, launch.kernel.resources_for(device)
+    x, y, z = launch.block
+    fit = occupancy(device, own.registers, own.shared_bytes + launch.shared, x * y * z)
+    warps = counts.blocks * -(-(x * y * z) // 32)
+    missing = counts.block_load_sectors / max(counts.global_load_sectors, 1)
+    latency = missing * MEMORY_CYCLES + (1 - missing) * L1_CYCLES
+    life = WARP_CYCLES + counts.load_waits / max(warps, 1) * latency
+    per_sm = warps / sms
+    return life * per_sm / min(fit.warps, max(per_sm, 1.0)) / device.clock_hz

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from labkit.emulator.latency import waits
 from labkit.emulator.program import Program, build
 from labkit.emulator.ptx import WIDTH, Module, parse
 from labkit.errors import LabError
@@ -117,6 +118,7 @@ def _compiled(source: str, ptx: str, resources: Resources | None, module: Module
         params.append(Param(p.name, kind, p.size, offset))
         offset += p.size
     program = build(module, name, source)
+    program.waits = waits(program)
     return Compiled(source, name, ptx, resources, Entry(name, tuple(params)), program)
 
 

@@ -17,7 +17,9 @@ from typing import Any
 
 ADDED = ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors",
          "shared_load_requests", "shared_store_requests", "shared_load_conflicts", "shared_store_conflicts",
-         "warp_instructions", "thread_instructions", "divergent_branches", "flops")  # fmt: skip
+         "warp_instructions", "thread_instructions", "divergent_branches", "flops")
+WHOLE = ("unique_load_bytes", "unique_store_bytes", "array_bytes", "block_load_sectors", "load_waits",
+         "global_store_bytes", "blocks", "threads", "seconds_emulated")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,13 @@ class Access:
 class Counts:
     """What a launch did, in the units of Nsight Compute's counters.
 
-    sampled: some blocks were run and the sums scaled to all.  unique_*_bytes: distinct 32-byte sectors
-    touched, times 32; what a cache of any size must still fetch once.  On a sample they are scaled by
-    blocks and capped at the size of the arrays touched, which is exact where blocks touch memory of their
-    own and an upper bound where they share it.
+    sampled: some blocks were run and the sums scaled to all.
+    unique_load_bytes, unique_store_bytes: what a cache must fetch or write back even if neighbouring blocks
+    share it: distinct 64-byte pieces (two sectors, the least that DRAM gives) touched by a run of
+    neighbouring blocks, scaled to all blocks. array_bytes: the size of the arrays touched.
+    block_load_sectors: sectors that a block loads at least once, summed over blocks: what the L1 cache
+    cannot spare. load_waits: how often a warp waits for a load of global memory, see `latency.waits`.
+    global_store_bytes: bytes that lanes stored; fewer than 32 a sector means sectors written in part.
     """
 
     global_load_requests: int = 0
@@ -82,6 +87,10 @@ class Counts:
     flops: int = 0
     unique_load_bytes: int = 0
     unique_store_bytes: int = 0
+    array_bytes: int = 0
+    block_load_sectors: int = 0
+    load_waits: int = 0
+    global_store_bytes: int = 0
     blocks: int = 0
     threads: int = 0
     sampled: bool = False
@@ -106,7 +115,7 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         """The counts of two launches together (line by line where the source is the same)."""
         summed: dict[str, Any] = {n: getattr(self, n) + getattr(other, n) for n in ADDED}
-        for n in ("unique_load_bytes", "unique_store_bytes", "blocks", "threads", "seconds_emulated"):
+        for n in WHOLE:
             summed[n] = getattr(self, n) + getattr(other, n)
         return Counts(
             **summed,

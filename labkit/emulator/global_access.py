@@ -115,6 +115,8 @@ def count_global(
             full[lanes.on] = sector
         touched = distinct(by_warp(full, -1).reshape(-1, 32))
         requests, sectors = int(np.count_nonzero(touched)) * times, int(touched.sum()) * times
+    if kind == "store":
+        w.meter.stored += size * w.thread_count(w.mask)
     w.meter.memory[f"global_{kind}_requests"][pc] += requests
     w.meter.memory[f"global_{kind}_sectors"][pc] += int(sectors)
 

@@ -92,6 +92,8 @@ class Job:
         self.sanitizing = False
         self.races: GlobalShadow | None = None
         self.lanes: tuple[Access, ...] = ()
+        self.own_sectors, self.shared_by = 1.0, 0
+        self.unique: dict[str, int] = {}
 
     def sanitize(self) -> None:
         self.sanitizing = True
@@ -127,19 +129,26 @@ class Job:
                 self.progress(sum(self.done.values()) / self.total)
 
     def sample(self, budget: int) -> None:
-        """The first and last block, which stand for themselves, and as many between as `budget` allows."""
-        middle = self.total // 2
+        """The first and last block, which stand for themselves, and as many between as `budget` allows.
+
+        Half of those are neighbours, in the middle of the grid: what they share, a cache spares. The others
+        are spread over the grid: what differs from block to block, they catch.
+        """
         if self.total <= 4:
             return self.run(range(self.total), self.inner)
+        middle = self.total // 2
         self.run([middle], self.inner)
+        self.own_sectors = self.pieces("loaded", 1) / max(self.inner.sum("global_load_sectors"), 1)
+        wanted = min(self.total - 3, max(budget // max(self.inner.total, self.threads) - 3, 0))
+        whole = wanted == self.total - 3
+        near = self.total - 2 if whole else 1 + wanted // 2
+        first = min(max(middle - near // 2, 1), self.total - 1 - near)
+        self.run([b for b in range(first, first + near) if b != middle], self.inner)
+        self.shared_by = near
+        self.unique = {kind: 64 * self.pieces(kind, 2) for kind in ("loaded", "stored")}
         self.run([0, self.total - 1], self.edge)
-        cost = max((self.inner.total + self.edge.total) // 3, self.threads)
-        others = self.total - 3
-        wanted = min(others, max(budget // cost - 3, 0))
-        picked = range(1, self.total - 1) if wanted == others else _spread(self.total, wanted)
-        rest = [b for b in picked if b != middle]
-        if rest:
-            self.run(rest, self.inner)
+        taken = range(first, first + near)
+        self.run([b for b in _spread(self.total, wanted - near + 1) if b not in taken], self.inner)
 
     def counts(self, seconds: float) -> Counts:
         """The sums; a sample of the inner blocks is scaled to all of them."""
@@ -147,10 +156,13 @@ class Job:
         scale = (self.total - edge) / inner if inner else 1.0
         c = self.inner.counts(scale) + self.edge.counts() if edge else self.inner.counts(scale)
         data = {k: getattr(c, k) for k in c.__dataclass_fields__}
-        whole = self.total / max(inner + edge, 1)
+        unique = self.unique or {kind: 64 * self.pieces(kind, 2) for kind in ("loaded", "stored")}
+        share = self.total / (self.shared_by or max(inner + edge, 1))
         data.update(
-            unique_load_bytes=self.unique("loaded", whole),
-            unique_store_bytes=self.unique("stored", whole),
+            unique_load_bytes=round(unique["loaded"] * share),
+            unique_store_bytes=round(unique["stored"] * share),
+            array_bytes=sum(len(s.data) for s in self.memory.segments if s.loaded is not None or s.stored is not None),
+            block_load_sectors=round(c.global_load_sectors * self.own_sectors),
             blocks=self.total,
             threads=self.total * self.threads,
             sampled=inner + edge != self.total,
@@ -159,15 +171,10 @@ class Job:
         )
         return Counts(**data)
 
-    def unique(self, kind: str, scale: float) -> int:
-        """Bytes of distinct sectors, scaled, at most each array's size."""
-        total = 0.0
-        for s in self.memory.segments:
-            seen = getattr(s, kind)
-            if seen is not None:
-                touched = 32 * int(np.count_nonzero(seen))
-                total += min(touched * scale, max(len(s.data), touched))
-        return round(total)
+    def pieces(self, kind: str, sectors: int) -> int:
+        """How many different pieces of 1 or 2 sectors the blocks that ran have touched."""
+        seen = (getattr(s, kind) for s in self.memory.segments)
+        return sum(int(np.count_nonzero(x if sectors == 1 else x[0::2] | x[1::2])) for x in seen if x is not None)
 
 
 def _spread(total: int, wanted: int) -> list[int]:

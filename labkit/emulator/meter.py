@@ -52,6 +52,7 @@ class Meter:
         self.threads, self.warps = [0] * size, [0] * size
         self.memory: dict[str, list[int]] = {n: [0] * size for n in ADDED[:8]}
         self.divergent = [0] * size
+        self.stored = 0
         self.total = 0
 
     def ran(self, start: int, end: int, threads: int, warps: int) -> None:
@@ -84,7 +85,17 @@ class Meter:
             lines = [
                 LineCounts(x.line, x.text, **{n: round(getattr(x, n) * scale) for n in ADDED}) for x in lines
             ]
-        return Counts(**{n: sum(getattr(x, n) for x in lines) for n in ADDED}, by_line=tuple(lines))
+        sums = {n: sum(getattr(x, n) for x in lines) for n in ADDED}
+        whole = {"load_waits": round(self.load_waits() * scale), "global_store_bytes": round(self.stored * scale)}
+        return Counts(**sums, **whole, by_line=tuple(lines))
+
+    def sum(self, name: str) -> int:
+        """One of the memory counters over all instructions."""
+        return sum(self.memory[name])
+
+    def load_waits(self) -> int:
+        """Waits of warps for global memory so far."""
+        return sum(n * warps for n, warps in zip(self.program.waits, accumulate(self.warps), strict=True))
 
 
 def by_warp(a: Array, fill: int | bool) -> Array:

@@ -74,6 +74,7 @@ class Program:
     params: list[Variable] = field(default_factory=list)
     live: list[int] = field(default_factory=list)
     block_limit: int = 0
+    waits: list[int] = field(default_factory=list)
 
     def slot(self, reg: Reg) -> int:
         return self.registers.setdefault(reg.name, (len(self.registers), reg.type))[0]

@@ -71,7 +71,7 @@ class Segment:
         """Remember which 32-byte sectors were touched."""
         seen = getattr(self, kind)
         if seen is None:
-            seen = np.zeros(len(self.data) // 32 + 2, np.bool_)
+            seen = np.zeros((len(self.data) // 64 + 2) * 2, np.bool_)
             setattr(self, kind, seen)
         seen[sectors] = True
 

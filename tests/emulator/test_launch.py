@@ -54,7 +54,7 @@ def test_sample_agrees_with_the_whole() -> None:
     assert part.sampled and not whole.sampled and part.blocks == whole.blocks
     for name in ("global_load_requests", "global_store_requests", "thread_instructions", "warp_instructions"):
         assert getattr(part, name) == getattr(whole, name), name
-    assert part.global_load_sectors == pytest.approx(whole.global_load_sectors, rel=0.02)
+    assert part.global_load_sectors == pytest.approx(whole.global_load_sectors, rel=0.05)
     assert part.unique_load_bytes == pytest.approx(whole.unique_load_bytes, rel=0.1)
     again = count("strided_read", (n // 256, 1, 1), (256, 1, 1), args, budget=200_000)
     assert again.by_line == part.by_line
