@@ -3,8 +3,8 @@
     python benchmarks/random_kernels.py --count 4096 --minutes 5 --processes 16 --failures build/failures
     python benchmarks/random_kernels.py --count 64 --compile-only      # without a GPU: emulator and Python
 
-The kernels come from tests/kernels/generate.py.  Each process takes one module of kernels after the other: one
-compilation for the GPU, one to PTX for the emulator, then all launches.
+The kernels come from tests/kernels/generate.py.  Each process takes one module of kernels after the other:
+one compilation for the GPU, one to PTX for the emulator, then all launches.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from labkit.emulator import Compiled, launch  # noqa: E402
 from labkit.errors import LabError  # noqa: E402
 
 PER_MODULE = 16
+PARTS = ("PTX", "GPU compiler", "Python", "emulator", "GPU")
 Outputs = tuple[np.ndarray, ...]
 
 
@@ -45,7 +46,7 @@ class Batch:
     kernels: int = 0
     thread_instructions: int = 0
     divergent: int = 0
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
     failures: list[tuple[str, str, str, str]] = field(default_factory=list)  # kernel, kind, what, source
 
 
@@ -117,7 +118,9 @@ def in_emulator(kernel: Kernel, compiled: Compiled, done: Batch) -> Outputs | No
     return tuple(arrays[4:])
 
 
-def compare(kernel: Kernel, done: Batch, want: Outputs, emulated: Outputs | None, measured: Outputs | None) -> None:
+def compare(
+    kernel: Kernel, done: Batch, want: Outputs, emulated: Outputs | None, measured: Outputs | None
+) -> None:
     pairs = {
         "emulator ≠ Python": (want, emulated),
         "GPU ≠ Python": (want, measured),
@@ -129,7 +132,9 @@ def compare(kernel: Kernel, done: Batch, want: Outputs, emulated: Outputs | None
 
 
 def fail(done: Batch, kernel: Kernel, kind: str, what: str) -> None:
-    done.failures.append((kernel.name, kind, what, f"// grid {kernel.grid}, block {kernel.block}\n{kernel.alone()}"))
+    done.failures.append(
+        (kernel.name, kind, what, f"// grid {kernel.grid}, block {kernel.block}\n{kernel.alone()}")
+    )
 
 
 def finished(batches: Iterable[Batch], folder: Path, minutes: float) -> list[Batch]:
@@ -157,9 +162,7 @@ def summary(batches: list[Batch], gpu: bool, wall: float) -> dict[str, Any]:
         "thread instructions": sum(b.thread_instructions for b in batches),
         "divergent branches": sum(b.divergent for b in batches),
         "seconds": round(wall, 1),
-        "seconds by part, all processes": {
-            k: round(v, 1) for k, v in sum((b.seconds for b in batches), Counter[str]()).items()
-        },
+        **{f"seconds in {p}": round(sum(b.seconds[p] for b in batches), 1) for p in PARTS},
     }
 
 
@@ -170,14 +173,20 @@ def device() -> str:
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Random kernels: GPU, emulator and Python compared bit for bit.")
+    parser = argparse.ArgumentParser(
+        description="Random kernels: GPU, emulator and Python compared bit for bit."
+    )
     parser.add_argument("--count", type=int, default=1024, help="kernels")
     parser.add_argument("--minutes", type=float, default=5, help="stop after this time, whatever the count")
     parser.add_argument("--seed", type=int, default=1, help="the first module's seed")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--failures", type=Path, default=ROOT / "build/failures", help="folder for failing sources")
+    parser.add_argument(
+        "--failures", type=Path, default=ROOT / "build/failures", help="folder for failing sources"
+    )
     parser.add_argument("--json", type=Path, help="file for the summary")
-    parser.add_argument("--compile-only", action="store_true", help="no GPU: compare the emulator with Python")
+    parser.add_argument(
+        "--compile-only", action="store_true", help="no GPU: compare the emulator with Python"
+    )
     return parser.parse_args()
 
 

@@ -1,11 +1,12 @@
-"""Random small kernels that are valid CUDA C, with what each must give, computed by plain Python thread by thread.
+"""Random small kernels that are valid CUDA C, with what each must give, computed in Python thread by thread.
 
-Every line is written twice, as CUDA C and as Python.  The Python of a thread is a generator: at a barrier or a
-warp exchange it yields its value and is sent the values of all threads of its block, so that no idea of how a GPU
-works (masks, warps' program counters, reconvergence) is shared with what is tested.
+Every line is written twice, as CUDA C and as Python.  The Python of a thread is a generator: at a barrier or
+a warp exchange it yields its value and is sent the values of all threads of its block, so that no idea of how
+a GPU works (masks, warps' program counters, reconvergence) is shared with what is tested.
 
-Valid means: no signed overflow, shift counts in range, everything written before it is read, no races, barriers and
-warp exchanges only where all threads pass, atomics of one commutative kind for each array, their results unused.
+Valid means: no signed overflow, shift counts in range, everything written before it is read, no races,
+barriers and warp exchanges only where all threads pass, atomics of one commutative kind for each array, their
+results unused.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ PARAMETERS = (
 LOADS = {
     "u32": [("a[{0} % 64u]", "a[{0} % 64]"), ("__ldg(&a[{0} & 63u])", "a[{0} & 63]"),
             ("((const uint4*)a)[{0} % 16u].z", "a[{0} % 16 * 4 + 2]"),
-            ("(unsigned)((const unsigned char*)a)[{0} % 256u]", "(a[{0} % 256 >> 2] >> ({0} & 3) * 8 & 255)")],
+            ("(unsigned)((const unsigned char*)a)[{0} % 256u]", "a[{0} % 256 >> 2] >> ({0} & 3) * 8 & 255")],
     "i32": [("(int)a[{0} % 64u]", "i32(a[{0} % 64])"),
-            ("(int)((const short*)a)[{0} % 128u]", "((a[{0} % 128 >> 1] >> ({0} & 1) * 16) + 32768 & 65535) - 32768")],
+            ("(int)((const short*)a)[{0} % 128u]", "i32((a[{0} % 128 >> 1] >> ({0} & 1) * 16) << 16) >> 16")],
     "u64": [("b[{0} % 64u]", "b[{0} % 64]"), ("((const ulonglong2*)b)[{0} % 32u].y", "b[{0} % 32 * 2 + 1]")],
     "i64": [("(long long)b[{0} % 64u]", "i64(b[{0} % 64])")],
     "f32": [("x[{0} % 64u]", "x[{0} % 64]"), ("((const float2*)x)[{0} % 32u].y", "x[{0} % 32 * 2 + 1]")],
@@ -46,7 +47,8 @@ ATOMICS: dict[str, tuple[str, Callable[[int, int], int]]] = {
     "Add": ("0u", lambda p, q: p + q & 0xFFFFFFFF), "Xor": ("5u", operator.xor), "Or": ("0u", operator.or_),
     "And": ("~0u", operator.and_), "Min": ("~0u", min), "Max": ("0u", max),
 }  # fmt: skip
-EDGES = {
+STARTS = {"0u": 0, "5u": 5, "~0u": 0xFFFFFFFF}
+EDGES: dict[str, list[float]] = {
     "u32": [0, 1, 31, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF], "i32": [0, 1, -1, 2**31 - 1, -(2**31)],
     "u64": [0, 1, 2**32, 2**63, 2**64 - 1], "i64": [0, -1, 2**63 - 1, -(2**63), 2**40],
     "f32": [0.0, -0.0, 1.0, -1.5, 3.0, 2.0**-126, 2.0**-149, 2.0**127, 16777216.0, 0.10000000149011612],
@@ -168,18 +170,20 @@ class Writer:
         self.epilogue()
         head = f'extern "C" __global__ void {self.name}({PARAMETERS}) {{'
         source = "\n".join([head, *self.cuda, "}\n"])
-        python = "\n".join([f"def {self.name}(t, block, n, a, b, x, y, out, bins):", *self.python, "    if 0: yield\n"])
-        return Kernel(self.name, source, python, grid, self.block, inputs(self.rng, grid[0] * self.threads, self.kind))
+        head = f"def {self.name}(t, block, n, a, b, x, y, out, bins):"
+        python = "\n".join([head, *self.python, "    if 0: yield\n"])
+        arrays = inputs(self.rng, grid[0] * self.threads, self.kind)
+        return Kernel(self.name, source, python, grid, self.block, arrays)
 
     def prologue(self) -> None:
         self.line("const unsigned n = blockDim.x * blockDim.y * blockDim.z, block = blockIdx.x;")
-        self.line("const unsigned t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), i = block * n + t;",
-                  "i = block * n + t")  # fmt: skip
+        self.line("const unsigned t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);")
+        self.line("const unsigned i = block * n + t;", "i = block * n + t")
         for kind in ("u32", "u64", "f64"):
             self.line(f"__shared__ {C[kind]} s{kind}[{self.threads}];")
         self.line(f"__shared__ unsigned cells[{CELLS}];")
-        self.line(f"unsigned local[{LOCALS}]; for (int j = 0; j < {LOCALS}; j++) local[j] = a[(i + j) & 63] + j;",
-                  f"local = [u32(a[i + j & 63] + j) for j in range({LOCALS})]")  # fmt: skip
+        self.line(f"unsigned local[{LOCALS}];", f"local = [u32(a[i + j & 63] + j) for j in range({LOCALS})]")
+        self.line(f"for (int j = 0; j < {LOCALS}; j++) local[j] = a[(i + j) & 63] + j;")
         for kind in ("u32", "i32", "u64", "f32", "f64"):
             self.declare(kind, self.load(kind, Text("i", "i")))
 
@@ -188,8 +192,8 @@ class Writer:
         shown = {"f32": ("(unsigned long long)bits({})", "bits32({})"), "f64": ("bits({})", "bits64({})")}
         for slot, (name, kind) in enumerate(self.variables[-SLOTS:]):
             cuda, python = shown.get(kind, ("(unsigned long long){}", "u64({})"))
-            at = f"out[i + gridDim.x * n * {slot}]"
-            self.line(f"{at} = {cuda.format(name)};", f"out[i + len(out) // {SLOTS} * {slot}] = {python.format(name)}")
+            self.line(f"out[i + gridDim.x * n * {slot}] = {cuda.format(name)};",
+                      f"out[i + len(out) // {SLOTS} * {slot}] = {python.format(name)}")  # fmt: skip
 
     def line(self, cuda: str, python: str = "") -> None:
         if cuda:
@@ -282,12 +286,15 @@ class Writer:
 
     def store_local(self) -> None:
         at, value = self.expression("u32", 1), self.expression("u32", 2)
-        self.line(f"local[{at.cuda} % {LOCALS}u] = {value.cuda};", f"local[{at.python} % {LOCALS}] = {value.python}")
+        self.line(f"local[{at.cuda} % {LOCALS}u] = {value.cuda};",
+                  f"local[{at.python} % {LOCALS}] = {value.python}")  # fmt: skip
 
     def atomic(self) -> None:
         at, value = self.expression("u32", 1), self.expression("u32", 2)
-        self.line(f"atomic{self.kind}(&bins[{at.cuda} % {BINS}u], {value.cuda});",
-                  f"at = {at.python} % {BINS}; bins[at] = ATOMICS[{self.kind!r}][1](bins[at], {value.python})")  # fmt: skip
+        self.line(
+            f"atomic{self.kind}(&bins[{at.cuda} % {BINS}u], {value.cuda});", f"at = {at.python} % {BINS}"
+        )
+        self.line("", f"bins[at] = ATOMICS[{self.kind!r}][1](bins[at], {value.python})")
 
     def branch(self) -> None:
         condition = self.expression("bool", 2)
@@ -301,7 +308,8 @@ class Writer:
         """A loop whose trip count differs from thread to thread."""
         name, end, trips = self.fresh("j"), self.fresh("e"), self.expression("u32", 1)
         self.line(f"const int {end} = (int)({trips.cuda} % 6u);", f"{end} = {trips.python} % 6")
-        with self.suite(f"for (int {name} = 0; {name} < {end}; {name}++)", f"for {name} in range({end}):", loop=True):
+        cuda = f"for (int {name} = 0; {name} < {end}; {name}++)"
+        with self.suite(cuda, f"for {name} in range({end}):", loop=True):
             self.fixed.append((name, "i32"))
             self.body()
 
@@ -360,10 +368,9 @@ class Writer:
         self.line(f"if ({mine.cuda}) atomic{kind}(&cells[{at.cuda} % {CELLS}u], {value.cuda});")
         self.line("__syncthreads();")
         all_values = self.gathered(f"({at.python} % {CELLS}, {value.python}) if {mine.python} else ()")
-        start = {"0u": "0", "5u": "5", "~0u": "0xffffffff"}[start]
         read = self.expression("u32", 1)
         cells = self.fresh("g")
-        self.line("", f"{cells} = tally({kind!r}, {start}, {all_values})")
+        self.line("", f"{cells} = tally({kind!r}, {STARTS[start]}, {all_values})")
         self.declare("u32", Text(f"cells[{read.cuda} % {CELLS}u]", f"{cells}[{read.python} % {CELLS}]"))
         self.line("__syncthreads();")
 
@@ -396,7 +403,8 @@ class Writer:
             (f"__ballot_sync{vote}", "sum(p << k for k, p in enumerate({0}))", mine.python),
             (f"(unsigned)(__any_sync{vote} != 0)", "int(any({0}))", mine.python),
             (f"(unsigned)(__all_sync{vote} != 0)", "int(all({0}))", mine.python),
-            (f"__match_any_sync{some}", "sum((p == {1}) << k for k, p in enumerate({0}))", f"{value.python} & 3"),
+            (f"__match_any_sync{some}", "sum((p == {1}) << k for k, p in enumerate({0}))",
+             f"{value.python} & 3"),
             (f"__reduce_add_sync(0xffffffffu, {value.cuda})", "u32(sum({0}))", value.python),
             (f"__reduce_max_sync(0xffffffffu, {value.cuda})", "max({0})", value.python),
         ))  # fmt: skip
@@ -405,7 +413,8 @@ class Writer:
 
     def uniform_loop(self) -> None:
         name, trips = self.fresh("j"), self.rng.randint(1, 4)
-        with self.suite(f"for (int {name} = 0; {name} < {trips}; {name}++)", f"for {name} in range({trips}):"):
+        cuda = f"for (int {name} = 0; {name} < {trips}; {name}++)"
+        with self.suite(cuda, f"for {name} in range({trips}):"):
             self.fixed.append((name, "i32"))
             for _ in range(self.rng.randint(1, 3)):
                 self.together()
@@ -431,6 +440,9 @@ def number(rng: random.Random, kind: str) -> Any:
 def inputs(rng: random.Random, threads: int, kind: str) -> tuple[np.ndarray, ...]:
     """The arrays a, b, x, y, out and bins."""
     types = {"u32": np.uint32, "u64": np.uint64, "f32": np.float32, "f64": np.float64}
-    read = [np.array([*EDGES[k], *(number(rng, k) for _ in range(INPUTS - len(EDGES[k])))], types[k]) for k in types]
-    bins = np.full(BINS, int({"0u": 0, "5u": 5, "~0u": 2**32 - 1}[ATOMICS[kind][0]]), np.uint32)
+    read = [
+        np.array([*EDGES[k], *(number(rng, k) for _ in range(INPUTS - len(EDGES[k])))], dtype)
+        for k, dtype in types.items()
+    ]
+    bins = np.full(BINS, STARTS[ATOMICS[kind][0]], np.uint32)
     return *read, np.zeros(threads * SLOTS, np.uint64), bins

@@ -1,7 +1,7 @@
 """One table of operations, each written twice: as CUDA C and as Python with exactly the same result.
 
-Python integers stand for all integer types, normalised to the type's range; Python floats for float and double (a
-float is kept as the double of the same value).  A NaN is a NaN: payloads are not compared.
+Python integers stand for all integer types, normalised to the type's range; Python floats for float and
+double (a float is kept as the double of the same value).  A NaN is a NaN: payloads are not compared.
 """
 
 from __future__ import annotations
@@ -143,6 +143,11 @@ def permuted(x: int, y: int, s: int) -> int:
     return sum((pair >> 8 * (s >> 4 * k & 7) & 255) << 8 * k for k in range(4))
 
 
+def window(low: int, high: int, start: int) -> int:
+    """32 bits of the pair (high, low)."""
+    return u32((high << 32 | low) >> start)
+
+
 @dataclass(frozen=True)
 class Operation:
     """`cuda` and `python` are templates over the operands {0}, {1}, {2}."""
@@ -156,7 +161,7 @@ class Operation:
 def _integers(t: str) -> list[Operation]:
     n = int(t[1:])
     unsigned = f"u{n}"
-    wide, suffix = ("(unsigned long long)" if n == 64 else "(unsigned)"), ("ll" if n == 64 else "")
+    wide, suffix, far = f"({C[unsigned]})", "ll" if n == 64 else "", "64" if n == 64 else ""
 
     def two(cuda: str, python: str, *rest: str) -> Operation:
         return Operation(t, (t, *(rest or (t,))), cuda, python)
@@ -177,12 +182,12 @@ def _integers(t: str) -> list[Operation]:
                 Operation("u32", (t,), f"(unsigned)__clz{suffix}({{0}})", f"({n} - ({{0}}).bit_length())"),
                 Operation("u32", (t,), f"(unsigned)__ffs{suffix}({{0}})", "({0} & -{0}).bit_length()"),
                 Operation(t, (t,), f"__brev{suffix}({{0}})", f"reversed_bits({{0}}, {n})"),
-                two(f"__umul{'64' if n == 64 else ''}hi({{0}}, {{1}})", f"({{0}} * {{1}} >> {n})")]  # fmt: skip
+                two(f"__umul{far}hi({{0}}, {{1}})", f"({{0}} * {{1}} >> {n})")]  # fmt: skip
     else:
         low, high = "(({1} & 0xffff) + 1)", "(-(({1} & 0xfffff) + 2))"
         ops += [two(f"({{0}} / {d})", f"quotient({{0}}, {d})") for d in (low, high)]
         ops += [two(f"({{0}} % {d})", f"remainder({{0}}, {d})") for d in (low, high)]
-        ops += [two(f"__mul{'64' if n == 64 else ''}hi({{0}}, {{1}})", f"({{0}} * {{1}} >> {n})")]
+        ops += [two(f"__mul{far}hi({{0}}, {{1}})", f"({{0}} * {{1}} >> {n})")]
     return ops
 
 
@@ -208,7 +213,8 @@ def _floats(t: str) -> list[Operation]:
 
 def _any(t: str) -> list[Operation]:
     """Comparisons, selection, and conversions from an integer or between floats."""
-    ops = [Operation("bool", (t, t), f"({{0}} {c} {{1}})", f"({{0}} {c} {{1}})") for c in ("<", "<=", ">", ">=", "==", "!=")]
+    relations = [f"({{0}} {sign} {{1}})" for sign in ("<", "<=", ">", ">=", "==", "!=")]
+    ops = [Operation("bool", (t, t), relation, relation) for relation in relations]
     ops += [Operation(t, ("bool", t, t), "({0} ? {1} : {2})", "({1} if {0} else {2})")]
     for other in NUMBERS:
         if other != t and (t in INTEGERS or other in FLOATS):
@@ -226,7 +232,8 @@ OPERATIONS = [
     *(op for t in INTEGERS for op in _integers(t)),
     *(op for t in FLOATS for op in _floats(t)),
     *(op for t in NUMBERS for op in _any(t)),
-    *(_narrow(*how) for how in (("unsigned char", 8, False), ("signed char", 8, True), ("short", 16, True), ("unsigned short", 16, False))),
+    _narrow("unsigned char", 8, False), _narrow("signed char", 8, True),
+    _narrow("unsigned short", 16, False), _narrow("short", 16, True),
     Operation("bool", ("bool", "bool"), "({0} && {1})", "({0} and {1})"),
     Operation("bool", ("bool", "bool"), "({0} || {1})", "({0} or {1})"),
     Operation("bool", ("bool", "bool"), "({0} != {1})", "({0} != {1})"),
@@ -238,8 +245,9 @@ OPERATIONS = [
     Operation("f64", ("u64",), "__longlong_as_double((long long){0})", "double_of({0})"),
     Operation("u32", ("u32", "u32"), "mix({0}, {1})", "mix({0}, {1})"),
     Operation("u32", ("u32", "u32", "u32"), "__byte_perm({0}, {1}, {2})", "permuted({0}, {1}, {2})"),
-    Operation("u32", ("u32", "u32", "u32"), "__funnelshift_l({0}, {1}, {2})", "(u64(({1} << 32 | {0}) << ({2} & 31)) >> 32)"),
-    Operation("u32", ("u32", "u32", "u32"), "__funnelshift_r({0}, {1}, {2})", "u32(({1} << 32 | {0}) >> ({2} & 31))"),
-    Operation("u32", ("u32", "u32"), "__funnelshift_l({0}, {0}, {1})", "(u64(({0} << 32 | {0}) << ({1} & 31)) >> 32)"),
+    Operation("u32", ("u32", "u32", "u32"),
+              "__funnelshift_l({0}, {1}, {2})", "window({0}, {1}, -{2} & 31 or 32)"),
+    Operation("u32", ("u32", "u32", "u32"), "__funnelshift_r({0}, {1}, {2})", "window({0}, {1}, {2} & 31)"),
+    Operation("u32", ("u32", "u32"), "__funnelshift_l({0}, {0}, {1})", "window({0}, {0}, -{1} & 31 or 32)"),
 ]  # fmt: skip
 BY_RESULT = {t: [op for op in OPERATIONS if op.result == t] for t in C}
