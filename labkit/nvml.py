@@ -1,4 +1,4 @@
-"""NVML, asked so that a refusal is an answer: what the driver, the GPU or the user may not have is said, not raised."""
+"""NVML, asked so that a refusal is an answer: what driver, GPU or user may not have is said, not raised."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Nvml:
             return Answer(getattr(self.module, name)(*args, **more))
         except self.module.NVMLError as error:
             return Answer(refusal=type(error).__name__.removeprefix("NVMLError_"))
-        except AttributeError:
+        except (AttributeError, TypeError):  # a function or a constant that this nvidia-ml-py does not have
             return Answer(refusal="AttributeError")
 
     def ask(self, name: str, *args: Any, **more: Any) -> Any:

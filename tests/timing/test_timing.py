@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from labkit.errors import LabError
-from labkit.timing import Comparison, benchmark, compare, readable
 from labkit.nvml import REASONS
+from labkit.timing import Comparison, benchmark, compare, readable
 from labkit.timing.clock import Gauge, Health
 from labkit.timing.gpu_stopwatch import SOURCE, place
 from labkit.timing.intervals import median_interval, ratio_interval
@@ -319,9 +319,7 @@ class FakeNvml:
 
 
 @pytest.mark.parametrize(("bits", "reasons"), [(0x0, ()), (0x3, ()), (0x44, (REASONS[0x4], REASONS[0x40]))])
-def test_only_real_reasons_count(
-    monkeypatch: pytest.MonkeyPatch, bits: int, reasons: tuple[str, ...]
-) -> None:
+def test_only_real_reasons_count(monkeypatch: pytest.MonkeyPatch, bits: int, reasons: tuple[str, ...]) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(bits))
     assert Gauge("0000:19:00.0").read() == Health(1.98e9, 250.0, reasons)
 
