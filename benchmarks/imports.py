@@ -21,7 +21,7 @@ def main(repeats: int = 15) -> None:
     ratios = sorted(ours / theirs for ours, theirs in pairs)
     ours, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
     low, middle, high = ratios[repeats // 4], statistics.median(ratios), ratios[3 * repeats // 4]
-    print(f"labkit {1e3 * ours:.1f} ms, cupy {1e3 * theirs:.1f} ms: ratio {middle:.3f} (quartiles {low:.3f} to {high:.3f})")
+    print(f"labkit {1e3 * ours:.1f} ms, cupy {1e3 * theirs:.1f} ms: ratio {middle:.3f} ({low:.3f} to {high:.3f})")
 
 
 if __name__ == "__main__":

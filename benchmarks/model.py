@@ -38,11 +38,14 @@ def main(labs: list[str]) -> None:
             by = {str(s): m / r - 1 for n, s, m, r in made if n == name}
             worst = max(by, key=lambda key: abs(by[key]))
             middle = statistics.median(map(abs, by.values()))
-            print(f"{lab.stem:16} {name:12} {len(by):3} settings  median {middle:6.1%}  worst {by[worst]:+7.1%} at {worst}")
+            print(
+                f"{lab.stem:16} {name:12} {len(by):3} settings  median {middle:6.1%} worst {by[worst]:+7.1%} at {worst}"
+            )
         if made:
             errors = sorted(abs(m / r - 1) for *_, m, r in made)
+            middle = statistics.median(errors)
             nine = errors[int(0.9 * len(errors))]
-            print(f"{lab.stem:16} {'all':12} {len(made):3} settings  median {statistics.median(errors):6.1%}  90 % within {nine:.1%}")
+            print(f"{lab.stem:16} {'all':12} {len(made):3} settings  median {middle:6.1%} 90 % within {nine:.1%}")
 
 
 if __name__ == "__main__":

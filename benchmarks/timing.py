@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from labkit import benchmark, compare
-from labkit.timing.gpu_stopwatch import GpuStopwatch
 from labkit.timing import readable
+from labkit.timing.gpu_stopwatch import GpuStopwatch
 
 DURATIONS = (5e-6, 10e-6, 20e-6, 50e-6, 100e-6, 1e-3, 10e-3, 100e-3)
 Fn = Callable[[], object]
@@ -144,9 +144,7 @@ def others(fn: Fn, seconds: float) -> dict[str, float]:
     with suppress(ImportError):
         from torch.utils.benchmark import Timer
 
-        found["torch Timer"] = float(
-            Timer("fn()", globals={"fn": fn}).blocked_autorange(min_run_time=0.2).median
-        )
+        found["torch Timer"] = float(Timer("fn()", globals={"fn": fn}).blocked_autorange(min_run_time=0.2).median)
     return found
 
 
@@ -176,10 +174,7 @@ def accuracy(bench: Bench, deadline: float) -> Iterator[dict[str, Any]]:
 def comparisons(bench: Bench, pairs: int, budget: float, deadline: float) -> list[dict[str, Any]]:
     """A/A and 1 % slower in turn, on a spin of 50 µs, one of 10 µs, and a copy of 64 MB."""
     rate, size = bench.frequency(), 1 << 24
-    spins = {
-        f"spin {us} µs": tuple(bench.spin(us * 1e-6 * rate * longer) for longer in (1, 1.01))
-        for us in (50, 10)
-    }
+    spins = {f"spin {us} µs": tuple(bench.spin(us * 1e-6 * rate * longer) for longer in (1, 1.01)) for us in (50, 10)}
     cases = spins | {"copy 64 MB": (bench.copy(size), bench.copy(int(size * 1.01) // 4 * 4))}
     found: list[dict[str, Any]] = []
     for index in range(pairs):

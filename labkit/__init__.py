@@ -1,13 +1,13 @@
 """labkit: measure what makes a GPU fast, on one or without one. Do not guess, measure.
 
-    import labkit
-    copy = labkit.kernel(source)                       # CUDA C; runs on a GPU, or in the emulator
-    copy(grid, block, (a, b, n))
-    copy.count(grid, block, (a, b, n))                 # sectors, bank conflicts, by source line
+import labkit
+copy = labkit.kernel(source)                       # CUDA C; runs on a GPU, or in the emulator
+copy(grid, block, (a, b, n))
+copy.count(grid, block, (a, b, n))                 # sectors, bank conflicts, by source line
 
-    @labkit.experiment(stride=[1, 2, 4, 8])
-    def strided(stride): return labkit.Work(run, bytes=…)
-    strided.panel()                                    # sliders over real measurements
+@labkit.experiment(stride=[1, 2, 4, 8])
+def strided(stride): return labkit.Work(run, bytes=…)
+strided.panel()                                    # sliders over real measurements
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def verify_counts(launch: bool, stored: bool) -> int:
     rows = verify.compare(json.loads(path.read_text())["kernels"])
     print("\n".join(map(str, rows)))
     print(f"{sum(not row.differs for row in rows)} of {len(rows)} kernels equal")
-    return int(any(row.differs for row in rows))
+    return int(any(row.differs and row.name not in verify.REASONS for row in rows))
 
 
 def record_labs(notebooks: list[Path], minutes: float, shard: str, seconds: float) -> int:

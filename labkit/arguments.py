@@ -113,7 +113,9 @@ def bind(kernel: str, params: Sequence[Param], declared: tuple[Declared, ...], a
     if len(args) != len(params):
         wanted = ", ".join(f"{d.type}{'*' if d.pointer else ''} {d.name}".strip() for d in declared) or "no arguments"
         raise LabError(
-            f"launch `{kernel}` with {len(args)} arguments", f"it takes {len(params)}: {wanted}", "one per parameter"
+            f"launch `{kernel}` with {len(args)} arguments",
+            f"it takes {len(params)}: {wanted}",
+            "one per parameter",
         )
     names = [d.name or f"argument {i + 1}" for i, d in enumerate(declared)]
     return [_bind_one(kernel, *four) for four in zip(names, params, declared, args, strict=True)]
@@ -165,7 +167,7 @@ def _numpy_name(kind: str, size: int, declared: Declared) -> str:
 
 def _converted(name: str, param: Param, declared: Declared, arg: float) -> np.generic:
     if param.type[0] == "f":
-        value: np.generic = np.array(arg, f"f{param.size}")[()]
+        value: np.generic = np.dtype(f"f{param.size}").type(arg)
         return value
     bits = 8 * param.size
     unsigned = _numpy_name("i", param.size, declared).startswith("u")
@@ -221,8 +223,10 @@ def _kind(arg: Any) -> tuple[str, int]:
     if not _is_tensor(arg):
         return str(arg.dtype.kind), int(arg.dtype.itemsize)
     name = _dtype(arg)
-    kind = "bf" if name == "bfloat16" else {"float": "f", "uint": "u", "int": "i", "bool": "b"}.get(
-        re.sub(r"\d+$", "", name), "?"
+    kind = (
+        "bf"
+        if name == "bfloat16"
+        else {"float": "f", "uint": "u", "int": "i", "bool": "b"}.get(re.sub(r"\d+$", "", name), "?")
     )
     return ("b" if kind == "bf" else kind), int(arg.element_size())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import importlib
+import itertools
 import json
 import re
 import sys
@@ -310,17 +311,19 @@ def _ceilings(cp: ModuleType, device: Device) -> dict[str, float]:
 
     FP32 is the better of the product and of multiply-adds in registers.
     """
-    size = min(1 << 30, device.memory_bytes // 8)
-    source, target = cp.empty(size, "uint8"), cp.empty(size, "uint8")
-    source[:] = cp.random.default_rng(0).integers(0, 255, 1 << 20, dtype="uint8").repeat(size >> 20)[:size]
-    copy = 2 * size / _best_seconds(cp, lambda: cp.copyto(target, source))
-    del source, target
     rates = {"fp32_flops": 0.0, "tf32_flops": 0.0, "bf16_flops": 0.0}
     torch = torch_if(loaded=False)
     if torch is not None:
         rates = {key: _product_flops(cp, torch, key, device) for key in rates}
     rates["fp32_flops"] = max(rates["fp32_flops"], _multiply_add_flops(cp, device))
-    return {"copy_bandwidth": copy, **rates}
+    return {"copy_bandwidth": _copy_bandwidth(cp, device), **rates}
+
+
+def _copy_bandwidth(cp: ModuleType, device: Device) -> float:
+    size = min(1 << 30, device.memory_bytes // 8)
+    source, target = cp.empty(size, "uint8"), cp.empty(size, "uint8")
+    source[:] = cp.random.default_rng(0).integers(0, 255, 1 << 20, dtype="uint8").repeat(size >> 20)[:size]
+    return 2 * size / _best_seconds(cp, lambda: cp.copyto(target, source))
 
 
 # Eight independent chains a thread: enough to hide the latency of a multiply-add at full occupancy.
@@ -369,5 +372,5 @@ def _best_seconds(cp: ModuleType, run: Any, repeats: int = 12) -> float:
             run()
             mark.record(stream)
         marks[-1].synchronize()
-    times = sorted(cp.cuda.get_elapsed_time(a, b) for a, b in zip(marks, marks[1:], strict=False))
+    times = sorted(cp.cuda.get_elapsed_time(a, b) for a, b in itertools.pairwise(marks))
     return float(times[len(times) // 2]) / 1e3

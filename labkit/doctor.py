@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
 
 from .device import cupy, device, is_live, live
 from .emulator import compile_kernel
@@ -54,7 +53,7 @@ class Report:
             f"<td style='text-align:left'>{html.escape(f.cure)}</td></tr>"
             for f in self.findings
         )
-        head = "<tr><th></th><th>check</th><th style='text-align:left'>found</th><th style='text-align:left'>cure</th></tr>"
+        head = "<tr><th></th><th>check</th><th>found</th><th>cure</th></tr>"
         return f"<table>{head}{rows}</table><p><b>{html.escape(self.verdict)}</b></p>"
 
 
@@ -98,7 +97,10 @@ def _driver() -> Row:
     except pynvml.NVMLError as error:
         return ("note", f"no NVIDIA driver answers ({error})", "none needed; with a GPU, install its driver")
     version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
-    return "ok", f"{pynvml.nvmlSystemGetDriverVersion()}, for CUDA up to {version // 1000}.{version % 1000 // 10}"
+    return (
+        "ok",
+        f"{pynvml.nvmlSystemGetDriverVersion()}, for CUDA up to {version // 1000}.{version % 1000 // 10}",
+    )
 
 
 def _driver_cuda() -> int | None:
@@ -127,9 +129,17 @@ def _torch() -> Row:
     if _driver_cuda() is None:
         return "ok", f"{found}, on the CPU"
     if torch.version.cuda is None:
-        return "fail", f"{found} is a CPU build on a machine with a GPU", "reinstall torch from PyPI: " + RENEW
+        return (
+            "fail",
+            f"{found} is a CPU build on a machine with a GPU",
+            "reinstall torch from PyPI: " + RENEW,
+        )
     if not torch.cuda.is_available():
-        return "fail", f"{found} for CUDA {torch.version.cuda} does not start", "a newer driver, or torch for an older CUDA"
+        return (
+            "fail",
+            f"{found} for CUDA {torch.version.cuda} does not start",
+            "a newer driver, or torch for an older CUDA",
+        )
     major, minor = torch.cuda.get_device_capability()
     return _torch_architecture(found, f"sm_{major}{minor}", torch.cuda.get_arch_list())
 
@@ -154,10 +164,18 @@ def _cupy_wheels() -> list[str]:
 def _cupy() -> Row:
     wheels, driver = _cupy_wheels(), _driver_cuda()
     if len(wheels) > 1:
-        return "fail", f"two in one environment: {', '.join(wheels)}", f"pip uninstall -y {' '.join(wheels)}, then {RENEW}"
+        return (
+            "fail",
+            f"two in one environment: {', '.join(wheels)}",
+            f"pip uninstall -y {' '.join(wheels)}, then {RENEW}",
+        )
     if not wheels:
         wanted = None if driver is None else f"pip install cupy-cuda{min(driver // 1000, 13)}x"
-        return ("note", "not installed; the emulator runs the kernels") if wanted is None else ("fail", "not installed", wanted)
+        return (
+            ("note", "not installed; the emulator runs the kernels")
+            if wanted is None
+            else ("fail", "not installed", wanted)
+        )
     if driver is None:
         return "note", f"{wheels[0]} without a driver: the emulator runs the kernels"
     return _cupy_matches(wheels[0], driver)
@@ -170,7 +188,11 @@ def _cupy_matches(wheel: str, driver: int) -> Row:
         found = f"{wheel} needs a driver for CUDA {wants // 1000}, this one is for {driver / 1000:.1f}"
         return "fail", found, f"pip uninstall -y {wheel} && pip install {supported}, or a newer driver"
     if cupy() is None:
-        return "fail", f"{wheel} is installed but sees no GPU", "python -c 'import cupy; cupy.arange(3)' shows its error"
+        return (
+            "fail",
+            f"{wheel} is installed but sees no GPU",
+            "python -c 'import cupy; cupy.arange(3)' shows its error",
+        )
     return "ok", wheel
 
 
@@ -188,7 +210,11 @@ def _nvrtc() -> Row:
     driver = _driver_cuda()
     if driver is not None and 1000 * major > driver // 1000 * 1000:
         cure = "none needed: CuPy's own compiler builds for the GPU"
-        return "note", f"{major}.{minor} makes PTX newer than the driver's CUDA {driver // 1000}; used for counting only", cure
+        return (
+            "note",
+            f"{major}.{minor} makes PTX newer than the driver's CUDA {driver // 1000}; used for counting only",
+            cure,
+        )
     return "ok", f"{major}.{minor}, without a driver"
 
 
@@ -198,7 +224,11 @@ def _headers() -> Row:
     try:
         compile_kernel(_PROBE, None, None, device().arch)
     except LabError as error:
-        return "fail", f"a kernel that includes cuda_fp16.h does not compile: {error.found}", "pip install nvidia-cuda-runtime"
+        return (
+            "fail",
+            f"a kernel that includes cuda_fp16.h does not compile: {error.found}",
+            "pip install nvidia-cuda-runtime",
+        )
     return "ok", "cuda_fp16.h is found"
 
 

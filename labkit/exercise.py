@@ -61,7 +61,9 @@ class Passed:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return "<div class='labkit-passed'>" + "<br>".join(html.escape(line) for line in str(self).splitlines()) + "</div>"
+        return (
+            "<div class='labkit-passed'>" + "<br>".join(html.escape(line) for line in str(self).splitlines()) + "</div>"
+        )
 
 
 def check(name: str, answer: Kernel) -> Passed:
@@ -79,7 +81,10 @@ def check(name: str, answer: Kernel) -> Passed:
     rng = np.random.default_rng()
     small = exercise.case(rng, "small")
     _run(name, answer, small, answer.run_emulated)
-    lines = ["right: equal to NumPy's answer on random data", "clean: no stray access, no race, nothing unwritten read"]
+    lines = [
+        "right: equal to NumPy's answer on random data",
+        "clean: no stray access, no race, nothing unwritten read",
+    ]
     lines += _within_limits(name, answer, exercise, rng)
     if is_live():
         _run(name, answer, exercise.case(rng, "large"), _on_gpu(answer))
@@ -117,7 +122,9 @@ def _within_limits(name: str, answer: Kernel, exercise: Exercise, rng: np.random
         value = float(getattr(counts, attribute))
         what = attribute.replace("_", " ")
         if value > most:
-            raise LabError(f"check {name!r}", f"right, but {what}: {value:,.1f}, at most {most:,.1f} here", exercise.why)
+            raise LabError(
+                f"check {name!r}", f"right, but {what}: {value:,.1f}, at most {most:,.1f} here", exercise.why
+            )
         lines.append(f"{what}: {value:,.1f} (at most {most:,.1f})")
     return lines
 

@@ -60,7 +60,9 @@ class Experiment:
         asked = f"the experiment `{self.name}`"
         taken = list(inspect.signature(self.function).parameters)
         if sorted(taken) != sorted(self.grid):
-            raise LabError(asked, f"it takes {taken}, its grid has {list(self.grid)}", "one list of values per argument")
+            raise LabError(
+                asked, f"it takes {taken}, its grid has {list(self.grid)}", "one list of values per argument"
+            )
         for key, values in self.grid.items():
             if not values or not all(isinstance(v, int | float | str | bool) for v in values):
                 raise LabError(asked, f"{key}={list(values)}", "a list of numbers, names or booleans")
@@ -208,7 +210,9 @@ class Experiment:
         """What is measured in this session or recorded, in the grid's order, without running anything."""
         rows = [] if is_live() else _rows(device().slug, self.name, self.fingerprint)
         found = {
-            tuple(row["settings"].get(key) for key in self.grid): Measurement.from_row(self.name, known(device().slug), row)
+            tuple(row["settings"].get(key) for key in self.grid): Measurement.from_row(
+                self.name, known(device().slug), row
+            )
             for row in rows
         }
         found.update(self._live)
@@ -266,7 +270,9 @@ class Experiment:
         from .plots import under_roofline
 
         points = self.known() or list(self.sweep())
-        return under_roofline([m for m in points if m.settings.items() >= self._validated(fixed).items() & fixed.items()])
+        return under_roofline(
+            [m for m in points if m.settings.items() >= self._validated(fixed).items() & fixed.items()]
+        )
 
     def __repr__(self) -> str:
         grid = ", ".join(f"{key}={list(values)}" for key, values in self.grid.items())
@@ -316,10 +322,25 @@ def _no_torch_operations() -> AbstractContextManager[Any]:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func.__name__.split(".")[0] in _VIEWS:
                 return func(*args, **(kwargs or {}))
-            raise LabError(f"model `{func.__name__}`", "a torch operation is not a kernel the emulator can count",
-                           "a recorded setting, or a GPU")
+            raise LabError(
+                f"model `{func.__name__}`",
+                "a torch operation is not a kernel the emulator can count",
+                "a recorded setting, or a GPU",
+            )
 
     return Refuse()
 
 
-_VIEWS = {"view", "detach", "alias", "transpose", "permute", "as_strided", "slice", "select", "t", "_to_copy", "expand"}
+_VIEWS = {
+    "view",
+    "detach",
+    "alias",
+    "transpose",
+    "permute",
+    "as_strided",
+    "slice",
+    "select",
+    "t",
+    "_to_copy",
+    "expand",
+}

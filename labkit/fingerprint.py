@@ -84,9 +84,9 @@ def _statement(tree: ast.Module, first: int, name: str) -> ast.stmt:
     """The definition of `name` that begins at line `first` (its decorators' line), or the statement around it."""
     around: ast.stmt = tree.body[0]
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            if first in (node.lineno, *(d.lineno for d in node.decorator_list)):
-                return node
+        named = isinstance(node, ast.FunctionDef) and node.name == name
+        if named and first in (node.lineno, *(d.lineno for d in node.decorator_list)):
+            return node
         if isinstance(node, ast.stmt) and node.lineno <= first <= (node.end_lineno or 0):
             around = node
     return around

@@ -13,7 +13,17 @@ from typing import Any
 
 from . import arguments
 from .device import Device, array_module, cupy, current_stream, device, is_live
-from .emulator import Buffer, Compiled, Counts, Resources, compile_kernel, include_paths, launch, with_defines
+from .emulator import (
+    Buffer,
+    Compiled,
+    Counts,
+    Resources,
+    compile_kernel,
+    include_paths,
+    launch,
+    with_defines,
+    writer,
+)
 from .errors import LabError
 from .occupancy import Occupancy, occupancy
 
@@ -124,7 +134,11 @@ class Kernel:
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of the source with comments and blank space dropped, of the name and of the defines."""
-        parts = [arguments.without_comments(self.source), str(self._asked_name), repr(sorted(self.defines.items()))]
+        parts = [
+            arguments.without_comments(self.source),
+            str(self._asked_name),
+            repr(sorted(self.defines.items())),
+        ]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
     def occupancy(self, block: Dim, shared: int = 0) -> Occupancy:
@@ -165,16 +179,26 @@ class Kernel:
         blocks, threads = self._check_launch(grid, block, shared)
         return self._emulate(blocks, threads, args, shared)
 
-    def _emulate(
-        self, grid: Triple, block: Triple, args: Sequence[Any], shared: int, **how: Any
-    ) -> Counts:
+    def writer(self, grid: Dim, block: Dim, args: Sequence[Any], output: int, element: int) -> str:
+        """Which thread, at which line, wrote element number `element` of the array `args[output]`; "" if none.
+
+        Runs the launch once more in the emulator; the arrays are left as they are.
+        """
+        blocks, threads = self._check_launch(grid, block, 0)
+        compiled = self._compiled(device().arch)
+        bound = arguments.bind(self.name, compiled.entry.params, self._types, args)
+        buffers = [_to_emulator(b) for b in bound]
+        whole, size = buffers[output], args[output].dtype.itemsize
+        assert isinstance(whole, Buffer)
+        watch = Buffer(whole.root, whole.offset + element * size, size, whole.name)
+        return writer(compiled, blocks, threads, buffers, 0, watch)
+
+    def _emulate(self, grid: Triple, block: Triple, args: Sequence[Any], shared: int, **how: Any) -> Counts:
         compiled = self._compiled(device().arch)
         bound = arguments.bind(self.name, compiled.entry.params, self._types, args)
         return launch(compiled, grid, block, [_to_emulator(b) for b in bound], shared, **how)
 
-    def _launch_on_gpu(
-        self, grid: Triple, block: Triple, args: Sequence[Any], shared: int
-    ) -> None:
+    def _launch_on_gpu(self, grid: Triple, block: Triple, args: Sequence[Any], shared: int) -> None:
         cp = array_module()
         bound = arguments.bind(self.name, self._compiled(device().arch).entry.params, self._types, args)
         with current_stream():
@@ -201,7 +225,10 @@ class Kernel:
 
     def _check_launch(self, grid: Dim, block: Dim, shared: int) -> tuple[Triple, Triple]:
         try:
-            key = (tuple(grid) if isinstance(grid, list) else grid, tuple(block) if isinstance(block, list) else block)
+            key = (
+                tuple(grid) if isinstance(grid, list) else grid,
+                tuple(block) if isinstance(block, list) else block,
+            )
             return self._launchable(*key, shared, device().arch)
         except TypeError as error:
             found = f"grid {grid!r}, block {block!r}, shared {shared!r}"
@@ -221,7 +248,9 @@ class Kernel:
         needed = (own.shared_bytes if own else 0) + shared
         if shared < 0 or needed > most:
             raise LabError(
-                asked, f"{needed:,} B of shared memory; {device().name} gives a block {most:,} B", "a smaller tile"
+                asked,
+                f"{needed:,} B of shared memory; {device().name} gives a block {most:,} B",
+                "a smaller tile",
             )
         return blocks, threads
 

@@ -111,7 +111,9 @@ class Measurement:
             counts = Counts.from_dict(row["counts"]) if row.get("counts") else None
             return cls(experiment, source="recorded", device=device, counts=counts, **{key: row[key] for key in _ROW})
         except (KeyError, TypeError, ValueError) as error:
-            raise LabError(f"read a recorded row of `{experiment}`", repr(error), "restore or re-record the file") from error
+            raise LabError(
+                f"read a recorded row of `{experiment}`", repr(error), "restore or re-record the file"
+            ) from error
 
     def __str__(self) -> str:
         chosen = ", ".join(f"{key}={value}" for key, value in self.settings.items())
@@ -157,7 +159,11 @@ class Sweep:
     def best(self) -> Measurement:
         """The fastest point. Raises LabError if nothing was measured."""
         if not self.measurements:
-            raise LabError("the best of a sweep", "nothing was measured", str(self.failed[0][1]) if self.failed else "sweep")
+            raise LabError(
+                "the best of a sweep",
+                "nothing was measured",
+                str(self.failed[0][1]) if self.failed else "sweep",
+            )
         return min(self.measurements, key=lambda m: m.seconds)
 
     def _repr_html_(self) -> str:
@@ -165,7 +171,8 @@ class Sweep:
             return "<p>nothing was measured</p>"
         heads = "".join(f"<th>{html.escape(key)}</th>" for key in self.measurements[0].settings)
         rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(str(v))}</td>" for v in m.settings.values())
+            "<tr>"
+            + "".join(f"<td>{html.escape(str(v))}</td>" for v in m.settings.values())
             + f"<td style='text-align:left'>{html.escape(m.facts())}</td></tr>"
             for m in self.measurements
         )

@@ -25,7 +25,10 @@ def test_a_right_kernel_passes():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("out[c] = sum;", "out[c] = sum + (c == 130);"), r"\(130,\) should be .* written by block \(1, 0, 0\), thread \(2, 0, 0\)"),
+        (
+            ("out[c] = sum;", "out[c] = sum + (c == 130);"),
+            r"\(130,\) should be .* written by block \(1, 0, 0\), thread \(2, 0, 0\)",
+        ),
         (("out[c] = sum;", "if (c) out[c] = sum;"), "nothing was written"),
         (("if (c >= columns) return;", ""), "past its end"),
         (("r < rows", "r <= rows"), r"`a` .* past its end"),
@@ -38,7 +41,8 @@ def test_a_wrong_kernel_is_told_what_and_where(change, told):
 
 def test_a_right_but_slow_kernel_is_told_its_traffic():
     scale = r"""extern "C" __global__ void scale(const float4* a, float4* out, int n4)
-    { int i = blockIdx.x * blockDim.x + threadIdx.x; const float* f = (const float*)(a + i); float* o = (float*)(out + i);
+    { int i = blockIdx.x * blockDim.x + threadIdx.x; 
+      const float* f = (const float*)(a + i); float* o = (float*)(out + i);
       if (i < n4) for (int k = 0; k < 4; k++) o[k] = 3 * f[k]; }"""
     with pytest.raises(LabError, match="requests"):
         labkit.check("wide scale", labkit.kernel(scale))

@@ -33,8 +33,20 @@ def recorded(tmp_path, monkeypatch):
     """A folder of recordings with one row for `strided`, stride=2, block=128."""
     gpu = known("nvidia-h200")
     target = recording.Recording(tmp_path / "recordings" / gpu.slug / "lab.json", gpu)
-    row = {"settings": {"stride": 2, "block": 128}, "seconds": 1e-5, "spread": 0.004, "bytes": 8 * N, "flops": 0}
-    row |= {"date": "2026-12-01", "checked": True, "launch_bound": False, "throttled": False, "clock_hz": None}
+    row = {
+        "settings": {"stride": 2, "block": 128},
+        "seconds": 1e-5,
+        "spread": 0.004,
+        "bytes": 8 * N,
+        "flops": 0,
+    }
+    row |= {
+        "date": "2026-12-01",
+        "checked": True,
+        "launch_bound": False,
+        "throttled": False,
+        "clock_hz": None,
+    }
     target.put("strided", strided.fingerprint, {**row, "counts": None})
     target.save()
     monkeypatch.setattr(recording, "DATA", tmp_path)
@@ -110,7 +122,7 @@ def test_what_is_no_kernel_says_which_settings_are_recorded():
     def plain(n):
         return Work(lambda: x * n, bytes=8)
 
-    with pytest.raises(LabError, match="recorded|recording"):
+    with pytest.raises(LabError, match=r"recorded|recording"):
         plain(n=1)
 
 
@@ -126,7 +138,12 @@ def test_a_function_that_returns_no_work_is_refused():
 def test_a_row_keeps_everything_but_the_source():
     m = strided(stride=8)
     back = Measurement.from_row("strided", m.device, json.loads(json.dumps(m.to_row())))
-    assert (back.seconds, back.settings, back.counts, back.bytes) == (m.seconds, m.settings, m.counts, m.bytes)
+    assert (back.seconds, back.settings, back.counts, back.bytes) == (
+        m.seconds,
+        m.settings,
+        m.counts,
+        m.bytes,
+    )
     assert back.source == "recorded"
 
 

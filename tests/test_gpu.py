@@ -88,7 +88,9 @@ def test_a_live_measurement_is_checked_first_and_says_so(scale):
 
     @experiment(block=[128, 256], factor=[2, 3])
     def scaled(block, factor):
-        run = lambda: scale((1 << 26) // block, block, (a, out, 1 << 26, factor))
+        def run():
+            return scale((1 << 26) // block, block, (a, out, 1 << 26, factor))
+
         return Work(run, bytes=8 << 26, check=lambda: (out == 2).all())
 
     m = scaled(block=256)

@@ -131,6 +131,8 @@ def test_a_kernel_file_that_is_not_there():
 
 
 def test_importing_labkit_is_light():
-    heavy = "torch cupy ipywidgets matplotlib numpy IPython".split()
+    heavy = ["torch", "cupy", "ipywidgets", "matplotlib", "numpy", "IPython"]
     code = f"import sys, labkit; print([m for m in {heavy} if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )

@@ -40,5 +40,5 @@ def test_rows_of_older_code_are_dropped(tmp_path):
 def test_a_damaged_or_foreign_file_is_a_lab_error(tmp_path, content):
     path = tmp_path / "lab.json"
     path.write_text(content)
-    with pytest.raises(LabError, match="damaged|format 99"):
+    with pytest.raises(LabError, match=r"damaged|format 99"):
         Recording.load(path)

@@ -8,7 +8,7 @@ import subprocess
 
 
 def extra() -> str:
-    """"[cuda13]" or "[cuda12]" by what `nvidia-smi` says the driver supports; "" without one."""
+    """ "[cuda13]" or "[cuda12]" by what `nvidia-smi` says the driver supports; "" without one."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return ""

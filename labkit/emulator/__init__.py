@@ -15,7 +15,7 @@ from labkit.emulator.compile import (
     with_defines,
 )
 from labkit.emulator.counters import Access, Counts, LineCounts
-from labkit.emulator.launch import launch
+from labkit.emulator.launch import launch, writer
 from labkit.emulator.spaces import Buffer
 
 __all__ = [
@@ -32,4 +32,5 @@ __all__ = [
     "include_paths",
     "launch",
     "with_defines",
+    "writer",
 ]

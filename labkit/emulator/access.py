@@ -26,9 +26,7 @@ def load(i: Instr, p: Program, pc: int) -> Step:
     cell = param_cell(source, p)
     if cell is not None and isinstance(dst, Reg):
         return _move(reader(cell, dtype, p), p.slot(dst), fit(dst, dtype))
-    puts = [
-        (k, p.slot(d), fit(d, dtype)) for k, d in enumerate(items) if isinstance(d, Reg) and d.name != "_"
-    ]
+    puts = [(k, p.slot(d), fit(d, dtype)) for k, d in enumerate(items) if isinstance(d, Reg) and d.name != "_"]
     address, n = address_of(source, p), len(items)
     fetch = FETCH[space_of(i)]
 

@@ -163,9 +163,7 @@ def _nan_aware(f: Any, sign: Any, mods: Mods) -> Function:
         r = f(a, b)
         zero = (a == 0) & (b == 0)
         if zero.any():
-            r = np.where(
-                zero, np.where(sign(np.signbit(a), np.signbit(b)), -r.dtype.type(0), r.dtype.type(0)), r
-            )
+            r = np.where(zero, np.where(sign(np.signbit(a), np.signbit(b)), -r.dtype.type(0), r.dtype.type(0)), r)
         result: Array = r
         return result
 

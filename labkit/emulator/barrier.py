@@ -72,11 +72,7 @@ def release(run: Run, name: int, count: int | None = None) -> None:
     for _, _, mask, _ in entries:
         arrived |= mask
     alive = np.broadcast_to(np.True_ if run.alive is None else run.alive, shape)
-    full = (
-        arrived.sum(axis=1) >= count
-        if count
-        else ((arrived == alive) | ~alive).all(axis=1) & arrived.any(axis=1)
-    )
+    full = arrived.sum(axis=1) >= count if count else ((arrived == alive) | ~alive).all(axis=1) & arrived.any(axis=1)
     if not full.any():
         return
     row = full[:, None]
@@ -106,9 +102,7 @@ def together(run: Run, entries: list[tuple[int, int, Array, bool]], row: Array) 
         for other, there in seen.items():
             if other != at and (both := here & there).any():
                 block, warp = (int(x) for x in np.argwhere(both)[0])
-                column = 32 * warp + int(
-                    np.broadcast_to(mask, (w.B, w.T))[block, 32 * warp : 32 * warp + 32].argmax()
-                )
+                column = 32 * warp + int(np.broadcast_to(mask, (w.B, w.T))[block, 32 * warp : 32 * warp + 32].argmax())
                 why = f"of the same warp does not reach; it waits at another one ({w.program.where(other)})"
                 raise findings.divergent_barrier(w, at, block, column, why)
         seen[at] = seen.get(at, np.zeros_like(here)) | here

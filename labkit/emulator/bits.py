@@ -40,9 +40,7 @@ def shr(mods: Mods, kind: str) -> Function:
 
     def f(a: Array, n: Array) -> Array:
         out = a >> np.minimum(n, top).astype(a.dtype)
-        result: Array = (
-            np.where(n > top, a.dtype.type(0), out) if a.dtype.kind == "u" and (n > top).any() else out
-        )
+        result: Array = np.where(n > top, a.dtype.type(0), out) if a.dtype.kind == "u" and (n > top).any() else out
         return result
 
     return f
@@ -109,9 +107,7 @@ def bfe(mods: Mods, kind: str) -> Function:
 
     def f(a: Array, start: Array, length: Array) -> Array:
         start, length = start & np.uint32(255), length & np.uint32(255)
-        bits = np.where(
-            start < size, a.view(u) >> np.minimum(start, np.uint32(size - 1)).astype(u), u.type(0)
-        )
+        bits = np.where(start < size, a.view(u) >> np.minimum(start, np.uint32(size - 1)).astype(u), u.type(0))
         if d.kind == "i":
             bits = np.where(start < size, bits, np.where(a < 0, ~u.type(0), u.type(0)))
             bits = (a >> np.minimum(start, np.uint32(size - 1)).astype(d)).view(u)
@@ -174,9 +170,9 @@ def prmt(mods: Mods, kind: str) -> Function:
                 selector = table[c & np.uint32(3)]
             else:
                 selector = (c >> np.uint32(4 * n)) & np.uint32(15)
-            byte = (pair >> ((selector & np.uint32(7)) * np.uint32(8)).astype(np.uint64)).astype(
-                np.uint32
-            ) & np.uint32(255)
+            byte = (pair >> ((selector & np.uint32(7)) * np.uint32(8)).astype(np.uint64)).astype(np.uint32) & np.uint32(
+                255
+            )
             sign = np.where(byte >> np.uint32(7), np.uint32(255), np.uint32(0))
             out = out | (np.where(selector & np.uint32(8), sign, byte) << np.uint32(8 * n))
         return out
@@ -197,9 +193,7 @@ def sad(mods: Mods, kind: str) -> Function:
 
 def dp4a(mods: Mods, kind: str) -> Function:
     """A dot product of four bytes, added to c."""
-    ta, tb = (
-        np.dtype(np.int8 if m == "s32" else np.uint8) for m in [m for m in mods if m in ("s32", "u32")][:2]
-    )
+    ta, tb = (np.dtype(np.int8 if m == "s32" else np.uint8) for m in [m for m in mods if m in ("s32", "u32")][:2])
 
     def f(a: Array, b: Array, c: Array) -> Array:
         x = np.ascontiguousarray(a)[..., None].view(ta).astype(np.int64)

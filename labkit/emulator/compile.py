@@ -82,11 +82,7 @@ def with_defines(source: str, defines: Mapping[str, object]) -> str:
 
     As text and not as -D, because the compiler reads its own headers after -D: `-DT=float` breaks them.
     """
-    return (
-        "".join(f"#define {k} {v}\n" for k, v in defines.items()) + "#line 1\n" + source
-        if defines
-        else source
-    )
+    return "".join(f"#define {k} {v}\n" for k, v in defines.items()) + "#line 1\n" + source if defines else source
 
 
 def compiled_from_ptx(ptx: str, name: str | None = None, source: str | None = None) -> Compiled:
@@ -133,9 +129,7 @@ def _pick(module: Module, name: str | None, source: str) -> str:
         return fits[0]
     shown = ", ".join(plain[e] for e in entries) or "none"
     found = (
-        f"the source has these kernels: {shown}"
-        if entries
-        else "no __global__ function was compiled from the source"
+        f"the source has these kernels: {shown}" if entries else "no __global__ function was compiled from the source"
     )
     raise LabError(
         f"kernel {name or '(the only one)'}",
@@ -245,6 +239,4 @@ def _advice(message: str) -> str:
         "is undefined": "declare it, or include its header",
         'expected a ";"': "end the statement before it with ;",
     }
-    return next(
-        (v for k, v in table.items() if k in message), "mend that line; the message is the compiler's own"
-    )
+    return next((v for k, v in table.items() if k in message), "mend that line; the message is the compiler's own")

@@ -15,9 +15,20 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-ADDED = ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors",
-         "shared_load_requests", "shared_store_requests", "shared_load_conflicts", "shared_store_conflicts",
-         "warp_instructions", "thread_instructions", "divergent_branches", "flops")
+ADDED = (
+    "global_load_requests",
+    "global_load_sectors",
+    "global_store_requests",
+    "global_store_sectors",
+    "shared_load_requests",
+    "shared_store_requests",
+    "shared_load_conflicts",
+    "shared_store_conflicts",
+    "warp_instructions",
+    "thread_instructions",
+    "divergent_branches",
+    "flops",
+)
 WHOLE = ("unique_load_bytes", "unique_store_bytes", "array_bytes", "block_load_sectors", "load_waits",
          "global_store_bytes", "blocks", "threads", "seconds_emulated")  # fmt: skip
 
@@ -158,9 +169,7 @@ def _cost(x: LineCounts) -> float:
 
 def _table(c: Counts) -> str:
     worst = max([_cost(x) for x in c.by_line], default=0.0) or 1.0
-    head = (
-        "<tr><th>line</th><th style='text-align:left'>source</th><th>sectors / request</th><th>conflicts</th>"
-    )
+    head = "<tr><th>line</th><th style='text-align:left'>source</th><th>sectors / request</th><th>conflicts</th>"
     rows = [head + "<th>lanes</th><th>warp instructions</th></tr>"]
     for x in c.by_line:
         requests = x.global_load_requests + x.global_store_requests

@@ -43,9 +43,7 @@ def outside_shared(w: Wave, pc: int, lanes: Lanes, size: int, verb: str) -> LabE
     bad = (lanes.at < 0) | (lanes.at + size > w.shared_size)
     row, column, address = _one(lanes, bad)
     what = f"{verb} {size} bytes at byte {address} of shared memory, where the block has {w.shared_size}"
-    return finding(
-        w, pc, row, column, what, "check the index, the array's size, or the launch's shared=… bytes"
-    )
+    return finding(w, pc, row, column, what, "check the index, the array's size, or the launch's shared=… bytes")
 
 
 def outside_local(w: Wave, pc: int, lanes: Lanes, size: int, verb: str) -> LabError:
@@ -102,9 +100,7 @@ def uninitialised(w: Wave, pc: int, row: int, column: int, place: str) -> LabErr
     return finding(w, pc, row, column, what, "write every element before it is read")
 
 
-def race(
-    w: Wave, pc: int, row: int, me: int, other: int, byte: int, verb: str, did: str, line: int
-) -> LabError:
+def race(w: Wave, pc: int, row: int, me: int, other: int, byte: int, verb: str, did: str, line: int) -> LabError:
     """Two threads of a block, one cell of shared memory, no barrier between them."""
     tx, ty, _ = w.block
     who = f"({other % tx}, {other // tx % ty}, {other // (tx * ty)})"
@@ -118,9 +114,7 @@ def lost_write(w: Wave, pc: int, row: int, me: int, byte: int) -> LabError:
     return finding(w, pc, row, me, what, "let one thread write it, or use an atomic")
 
 
-def global_race(
-    w: Wave, pc: int, lanes: Lanes, bad: Array, s: Segment, other: int, verb: str, did: str
-) -> LabError:
+def global_race(w: Wave, pc: int, lanes: Lanes, bad: Array, s: Segment, other: int, verb: str, did: str) -> LabError:
     row, column, address = _one(lanes, bad)
     x, y, _ = w.grid
     who = f"({other % x}, {other // x % y}, {other // (x * y)})"

@@ -60,9 +60,7 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     if (low == 0).sum() * 4 > low.size:
         return odd(*two_sum(*np.broadcast_arrays(p, c.astype(F64)))).astype(F32)
     at = np.nonzero(np.broadcast_to(low == 0, s.shape))
-    r[at] = odd(
-        *two_sum(np.broadcast_to(p, s.shape)[at], np.broadcast_to(c, s.shape)[at].astype(F64))
-    ).astype(F32)
+    r[at] = odd(*two_sum(np.broadcast_to(p, s.shape)[at], np.broadcast_to(c, s.shape)[at].astype(F64))).astype(F32)
     return r
 
 

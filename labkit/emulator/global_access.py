@@ -53,7 +53,7 @@ def load_global(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) 
         values = [s.view(dtype).take(first + k if k else first) for k in range(n)]
         for o, v in zip(out, values, strict=False):
             o[part] = v
-    if w.meter is not None:
+    if w.meter is not None and found[0][0].space != "const":
         count_global(w, pc, lanes, size, "load", found)
     return [lanes.spread(v) for v in (out or values)]
 
@@ -77,21 +77,26 @@ def store_global(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values:
             view[index] = lanes.pick(values[k])[part]
         if new is not None:
             w.races.check(w, pc, lanes, size, s, part, new, changed(view, first, lanes, values, part))
+    if w.memory.watched is not None:
+        note_writer(w, pc, lanes, size)
     if w.meter is not None:
         count_global(w, pc, lanes, size, "store", found)
 
 
+def note_writer(w: Wave, pc: int, lanes: Lanes, size: int) -> None:
+    """Keep who last wrote the byte that is watched."""
+    hit = (lanes.at <= w.memory.watched) & (w.memory.watched < lanes.at + size)
+    if hit.any():
+        w.memory.writer = f"{w.thread(*lanes.who(hit))}, {w.program.where(pc)}"
+
+
 def changed(view: Array, first: Array, lanes: Lanes, values: list[Array], part: Any) -> Array:
     """Which lanes' values differ from what is in memory."""
-    result: Array = np.logical_or.reduce(
-        [differs(view[first + k], lanes.pick(v)[part]) for k, v in enumerate(values)]
-    )
+    result: Array = np.logical_or.reduce([differs(view[first + k], lanes.pick(v)[part]) for k, v in enumerate(values)])
     return result
 
 
-def count_global(
-    w: Wave, pc: int, lanes: Lanes, size: int, kind: str, found: list[tuple[Segment, Any]]
-) -> None:
+def count_global(w: Wave, pc: int, lanes: Lanes, size: int, kind: str, found: list[tuple[Segment, Any]]) -> None:
     """Requests and 32-byte sectors, warp by warp; Nsight Compute's l1tex__t_requests and l1tex__t_sectors."""
     assert w.meter is not None
     if w.watch is not None and pc not in w.lanes:

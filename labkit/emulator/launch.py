@@ -66,6 +66,29 @@ def launch(
     return job.counts(time.perf_counter() - started)
 
 
+def writer(
+    compiled: Compiled,
+    grid: Triple,
+    block: Triple,
+    args: Sequence[Buffer | bytes],
+    shared: int,
+    watch: Buffer,
+) -> str:
+    """Who last wrote the first byte of `watch`: "block (0, 0, 0), thread (3, 0, 0), line 7: …"; "" if nobody.
+
+    Runs the launch once more; the arrays are left as they are.
+    """
+    check(compiled, grid, block, args, shared)
+    job = Job(compiled, grid, block, args, shared, False, False, PATIENCE, None, None)
+    job.memory.watched = job.memory.place(watch.root, watch.name, (watch.offset, watch.size)) + watch.offset
+    try:
+        with np.errstate(all="ignore"):
+            job.run(range(job.total), job.inner)
+    finally:
+        job.memory.restore()
+    return job.memory.writer
+
+
 class Job:
     """One launch under way: memory, meters, and the blocks that have run."""
 
@@ -206,17 +229,13 @@ def check(c: Compiled, grid: Triple, block: Triple, args: Sequence[Buffer | byte
             asked, "every dimension of grid and block must be at least 1", "at least one block of one thread"
         )
     if threads > 1024 or any(b > m for b, m in zip(block, LIMITS, strict=True)):
-        raise LabError(
-            asked, f"a block of {threads:,} threads; the limit is 1,024 (z at most 64)", "a smaller block"
-        )
+        raise LabError(asked, f"a block of {threads:,} threads; the limit is 1,024 (z at most 64)", "a smaller block")
     if grid[0] >= 2**31 or max(grid[1:]) > 65535:
         raise LabError(
             asked, "a grid reaches 2,147,483,647 blocks in x and 65,535 in y and z", "move the long side to x"
         )
     if len(args) != len(c.entry.params):
-        raise LabError(
-            asked, f"{len(args)} arguments for {len(c.entry.params)} parameters", "one argument each"
-        )
+        raise LabError(asked, f"{len(args)} arguments for {len(c.entry.params)} parameters", "one argument each")
     for p, a in zip(c.entry.params, args, strict=True):
         if isinstance(a, bytes) and len(a) != p.size:
             raise LabError(
@@ -232,9 +251,7 @@ def check(c: Compiled, grid: Triple, block: Triple, args: Sequence[Buffer | byte
             )
     most = machine_of(c).layout.shared_bytes(shared)
     if most > 232448:
-        raise LabError(
-            asked, f"{most:,} bytes of shared memory for a block; the limit is 232,448", "a smaller tile"
-        )
+        raise LabError(asked, f"{most:,} bytes of shared memory for a block; the limit is 232,448", "a smaller tile")
 
 
 def place(compiled: Compiled, memory: Memory, args: Sequence[Buffer | bytes]) -> Array:

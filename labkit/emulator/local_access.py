@@ -20,9 +20,7 @@ def load_local(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -
     if lanes.shape == (1, 1) and w.local.shape[1:] == (w.B, w.T):
         start = int(lanes.at.flat[0]) // g
         raw = [w.local[start + k] for k in range(n * dtype.itemsize // g)]
-        return [
-            _glue(raw[k : k + dtype.itemsize // g], dtype) for k in range(0, len(raw), dtype.itemsize // g)
-        ]
+        return [_glue(raw[k : k + dtype.itemsize // g], dtype) for k in range(0, len(raw), dtype.itemsize // g)]
     lanes = Lanes(w, address, (w.B, w.T))
     thread = lanes.rows(w) * w.full_T + lanes.columns(w)
     first = lanes.at // g

@@ -81,15 +81,11 @@ class Machine:
 
         def jump(run: Run, at: int, mask: Array | None) -> None:
             index = read(run.wave)
-            picked = [
-                (t, (index == n) if mask is None else mask & (index == n)) for n, t in enumerate(targets)
-            ]
+            picked = [(t, (index == n) if mask is None else mask & (index == n)) for n, t in enumerate(targets)]
             picked = [(t, m) for t, m in picked if m.any()]
             if len(picked) == 1:
                 return run.go(picked[0][0], mask)
-            run.diverge(
-                at, picked[0][1], np.logical_or.reduce(np.broadcast_arrays(*(m for _, m in picked[1:])))
-            )
+            run.diverge(at, picked[0][1], np.logical_or.reduce(np.broadcast_arrays(*(m for _, m in picked[1:]))))
             for t, m in picked:
                 run.go(t, m)
 

@@ -110,9 +110,7 @@ def mma(i: Instr, p: Program, pc: int) -> Step:
     m, n, k = shape_of(i)
     kinds = [t for t in i.mods if t in SIZE]
     out, ka, kb, kc = kinds if len(kinds) == 4 else (kinds[0], kinds[1], kinds[1], kinds[-1])
-    (ra, pa), (rb, pb), (rc, per) = (
-        elements(a, t, p) for a, t in zip(i.args[1:4], (ka, kb, kc), strict=True)
-    )
+    (ra, pa), (rb, pb), (rc, per) = (elements(a, t, p) for a, t in zip(i.args[1:4], (ka, kb, kc), strict=True))
     maps = (
         operand_map("a", m, pa, pa * len(ra)),
         operand_map("b", k, pb, pb * len(rb)),
@@ -139,9 +137,7 @@ def wmma_mma(i: Instr, p: Program, pc: int) -> Step:
     m, n, k = shape_of(i)
     kinds = [t for t in i.mods if t in SIZE]
     out, ka, kb, kc = kinds if len(kinds) == 4 else (kinds[0], "f16", "f16", kinds[-1])
-    (ra, pa), (rb, pb), (rc, per) = (
-        elements(a, t, p) for a, t in zip(i.args[1:4], (ka, kb, kc), strict=True)
-    )
+    (ra, pa), (rb, pb), (rc, per) = (elements(a, t, p) for a, t in zip(i.args[1:4], (ka, kb, kc), strict=True))
     ma, mb = wmma_map("a", m, n, k, pa * len(ra)), wmma_map("b", m, n, k, pb * len(rb))
     mc = wmma_map("c", m, n, k, per * len(rc))
     slots = _slots(i.args[0], p)
@@ -155,9 +151,7 @@ def wmma_mma(i: Instr, p: Program, pc: int) -> Step:
     return step
 
 
-def _places(
-    i: Instr, p: Program, source: Operand, count: int, stride: Operand | None
-) -> Callable[[Wave, int], Array]:
+def _places(i: Instr, p: Program, source: Operand, count: int, stride: Operand | None) -> Callable[[Wave, int], Array]:
     """The addresses of each lane's element number e."""
     m, n, k = shape_of(i)
     role = i.mods[1]
@@ -172,9 +166,7 @@ def _places(
 
     def origin(w: Wave, e: int) -> Array:
         lane = np.arange(w.T) % 32
-        result: Array = (
-            base(w) + (major[lane, e][None, :] * step(w).astype(np.int64) + minor[lane, e][None, :]) * size
-        )
+        result: Array = base(w) + (major[lane, e][None, :] * step(w).astype(np.int64) + minor[lane, e][None, :]) * size
         return result
 
     return origin

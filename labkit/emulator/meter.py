@@ -82,12 +82,13 @@ class Meter:
         """The sums, scaled by `scale` (all blocks ÷ blocks that ran)."""
         lines = self.lines()
         if scale != 1.0:
-            lines = [
-                LineCounts(x.line, x.text, **{n: round(getattr(x, n) * scale) for n in ADDED}) for x in lines
-            ]
+            lines = [LineCounts(x.line, x.text, **{n: round(getattr(x, n) * scale) for n in ADDED}) for x in lines]
         sums = {n: sum(getattr(x, n) for x in lines) for n in ADDED}
-        whole = {"load_waits": round(self.load_waits() * scale), "global_store_bytes": round(self.stored * scale)}
-        return Counts(**sums, **whole, by_line=tuple(lines))
+        whole = {
+            "load_waits": round(self.load_waits() * scale),
+            "global_store_bytes": round(self.stored * scale),
+        }
+        return Counts(**{**sums, **whole, "by_line": tuple(lines)})
 
     def sum(self, name: str) -> int:
         """One of the memory counters over all instructions."""

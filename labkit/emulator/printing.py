@@ -37,9 +37,7 @@ def vprintf(i: Instr, p: Program, pc: int) -> Step:
         for address in np.unique(lanes.at).tolist():
             form = string(w, address)
             layout[address] = (re.sub(CONVERSION, _plain, form), _slots(form))
-        fetched = {
-            a: [_fetch(w, pc, places + at, kind) for at, kind in slots] for a, (_, slots) in layout.items()
-        }
+        fetched = {a: [_fetch(w, pc, places + at, kind) for at, kind in slots] for a, (_, slots) in layout.items()}
         for row, column, address in zip(*np.nonzero(_where(w)), lanes.at.ravel().tolist(), strict=True):
             given = [
                 _value(w, v, row, column, kind)

@@ -115,9 +115,7 @@ class _Inliner:
     def __init__(self, module: Module, program: Program) -> None:
         self.module, self.program, self.copies = module, program, 0
 
-    def body(
-        self, f: Function, prefix: str, names: dict[str, str], stack: tuple[str, ...]
-    ) -> Iterator[Instr | Label]:
+    def body(self, f: Function, prefix: str, names: dict[str, str], stack: tuple[str, ...]) -> Iterator[Instr | Label]:
         names = dict(names)
         for v in f.variables:
             if v.space in ("local", "param"):

@@ -257,9 +257,7 @@ class _Parser:
                 self.module.variables.setdefault(v.name, v)
             else:
                 name = self.rename(v.name)
-                self.function.variables.append(
-                    Variable(name, v.space, v.type, v.align, v.size, v.init, v.links)
-                )
+                self.function.variables.append(Variable(name, v.space, v.type, v.align, v.size, v.init, v.links))
 
     def registers(self, s: str) -> None:
         _, kind, names = s.split(None, 2)
@@ -394,9 +392,7 @@ def _variable(s: str) -> Variable:
     space = next((w[1:] for w in words if w[1:] in ("param", "shared", "global", "const", "local")), "")
     align = int(words[words.index(".align") + 1]) if ".align" in words else 0
     kind = next(w[1:] for w in words if w[1:] in WIDTH)
-    name = next(
-        w for w in words[words.index("." + kind) + 1 :] if not w.startswith((".", "[")) and not w.isdigit()
-    )
+    name = next(w for w in words[words.index("." + kind) + 1 :] if not w.startswith((".", "[")) and not w.isdigit())
     dims = re.findall(r"\[(\d*)\]", declared)
     size = WIDTH[kind]
     for d in dims:

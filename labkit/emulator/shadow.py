@@ -140,9 +140,7 @@ class Shadow:
     def stale(self, when: Array, row: Array, who: Array, me: Array) -> Array:
         """Whether an earlier access is ordered before mine: by a barrier, or within a warp by __syncwarp."""
         same_warp = (who >> 5) == (me >> 5)
-        result: Array = (
-            (who < 0) | (when <= self.barrier[row, 0]) | (same_warp & (when <= self.warp[row, me >> 5]))
-        )
+        result: Array = (who < 0) | (when <= self.barrier[row, 0]) | (same_warp & (when <= self.warp[row, me >> 5]))
         return result
 
     def check_known(self, pc: int, row: Array, cell: Array, thread: Array) -> None:
@@ -203,9 +201,7 @@ class Shadow:
         if bad.any():
             self.race(pc, row, cell, me, who, bad, "writes", "wrote")
 
-    def race(
-        self, pc: int, row: Array, cell: Array, me: Array, who: Array, bad: Array, verb: str, did: str
-    ) -> None:
+    def race(self, pc: int, row: Array, cell: Array, me: Array, who: Array, bad: Array, verb: str, did: str) -> None:
         n = int(bad.argmax())
         raise findings.race(
             self.w,

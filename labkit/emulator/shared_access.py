@@ -110,9 +110,7 @@ def check_lost(w: Wave, pc: int, lanes: Lanes, lost: Array) -> None:
     """Two lanes wrote different values to one place with one instruction: one of them is gone."""
     if lost.any():
         row, n = (int(x) for x in np.argwhere(np.atleast_2d(lost))[0])
-        column = int(
-            np.atleast_1d(lanes.columns(w) if lanes.shape[1] > 1 else np.zeros(1, int)).ravel()[n % w.T]
-        )
+        column = int(np.atleast_1d(lanes.columns(w) if lanes.shape[1] > 1 else np.zeros(1, int)).ravel()[n % w.T])
         raise findings.lost_write(w, pc, min(row, w.B - 1), column, int(lanes.at.ravel()[n % lanes.at.size]))
 
 

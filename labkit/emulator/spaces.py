@@ -97,6 +97,8 @@ class Memory:
         self.bases: list[int] = []
         self.symbols: dict[str, int] = {}
         self.next = GLOBAL_BASE
+        self.watched: int | None = None
+        self.writer = ""
 
     def place(
         self, data: NDArray[np.uint8], name: str, part: tuple[int, int] | None = None, space: str = "global"

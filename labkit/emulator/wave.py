@@ -54,9 +54,7 @@ class Layout:
         )
 
         self.grain = min([_unit(i) for i in p.code if i.op in SHARED_OPS and touches(i, "shared")], default=4)
-        self.global_grain = min(
-            [_unit(i) for i in p.code if i.op in ("ld", "st") and touches(i, "global")], default=4
-        )
+        self.global_grain = min([_unit(i) for i in p.code if i.op in ("ld", "st") and touches(i, "global")], default=4)
         self.fences = any(
             i.op in ("membar", "fence") or {"acquire", "release", "acq_rel"} & set(i.mods) for i in p.code
         )
@@ -162,12 +160,8 @@ class Wave:
             return
         bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
         on = by_warp(self.active(), False)
-        alive = by_warp(
-            np.broadcast_to(np.True_ if self.alive is None else self.alive, (self.B, self.T)), False
-        )
-        named = np.bitwise_or.reduce(
-            np.where(on, by_warp(np.broadcast_to(members, (self.B, self.T)), 0), 0), axis=2
-        )
+        alive = by_warp(np.broadcast_to(np.True_ if self.alive is None else self.alive, (self.B, self.T)), False)
+        named = np.bitwise_or.reduce(np.where(on, by_warp(np.broadcast_to(members, (self.B, self.T)), 0), 0), axis=2)
         missing = ((alive & ~on) * bits).sum(axis=2, dtype=np.uint32) & named
         if missing.any():
             here = np.repeat((missing == 0) & on.any(axis=2), 32, axis=1)[:, : self.T] & self.active()

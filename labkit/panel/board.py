@@ -10,7 +10,7 @@ from labkit.errors import LabError
 from labkit.panel.attempt import Surroundings, attempt
 from labkit.panel.controls import LABEL, WIDE, control
 from labkit.panel.prediction import Prediction
-from labkit.panel.scene import axis, costliest, scene, upright
+from labkit.panel.scene import axis, costliest, scene
 from labkit.plots import Sheet
 from labkit.plots.sheet import WIDTH
 
@@ -184,14 +184,10 @@ class Panel:
         self.controls = {name: control(name, values, self._wanted[name]) for name, values in grid.items()}
         for made in self.controls.values():
             made.observe(self._moved, names="value")
-        self.image = w.Image(
-            value=self.picture, format="png", layout={"width": "100%", "max_width": f"{WIDTH}px"}
-        )
+        self.image = w.Image(value=self.picture, format="png", layout={"width": "100%", "max_width": f"{WIDTH}px"})
         self.image.add_class("labkit-figure")
         self.note = w.HTML(layout={"width": "calc(100% - 16px)", "margin": "4px 8px"})
-        self.sweep, again = (
-            w.Button(description=text, layout={"width": "110px"}) for text in ("sweep", "time again")
-        )
+        self.sweep, again = (w.Button(description=text, layout={"width": "110px"}) for text in ("sweep", "time again"))
         self.sweep.on_click(self._swept)
         again.on_click(self._again)
         self.progress = w.IntProgress(layout={"width": "98%", "height": "12px", "visibility": "hidden"})
@@ -242,7 +238,5 @@ def panel(experiment: Experiment, x: str | None = None, guess: Any = None, lanes
     try:
         import ipywidgets  # noqa: F401 — asked for here, so that the message comes before any measuring
     except ImportError as error:
-        raise LabError(
-            "a panel", "ipywidgets is not installed", "pip install ipywidgets; or .plot()"
-        ) from error
+        raise LabError("a panel", "ipywidgets is not installed", "pip install ipywidgets; or .plot()") from error
     return Panel(experiment, x, guess, lanes)

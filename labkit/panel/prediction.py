@@ -105,13 +105,9 @@ def _slider(widgets: Any, p: Prediction) -> Any:
     }
     if p.log:
         ends = {"min": math.log10(p.low), "max": math.log10(p.high)}
-        slider = widgets.FloatLogSlider(
-            value=p._value, step=(ends["max"] - ends["min"]) / 100, **ends, **look
-        )
+        slider = widgets.FloatLogSlider(value=p._value, step=(ends["max"] - ends["min"]) / 100, **ends, **look)
     else:
-        slider = widgets.FloatSlider(
-            value=p._value, min=p.low, max=p.high, step=(p.high - p.low) / 100, **look
-        )
+        slider = widgets.FloatSlider(value=p._value, min=p.low, max=p.high, step=(p.high - p.low) / 100, **look)
     slider.add_class("labkit-predict")
     return slider
 

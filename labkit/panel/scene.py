@@ -25,9 +25,7 @@ def axis(grid: Grid, x: str | None = None) -> str:
     Raises LabError if `x` is not a setting.
     """
     if x is not None and x not in grid:
-        raise LabError(
-            f"a panel along {x!r}", "it is not a setting of the experiment", f"one of {', '.join(grid)}"
-        )
+        raise LabError(f"a panel along {x!r}", "it is not a setting of the experiment", f"one of {', '.join(grid)}")
     numeric = (name for name, values in grid.items() if len(values) > 2 and all(map(is_number, values)))
     varied = (name for name, values in grid.items() if len(values) > 1)
     return x or next(numeric, None) or next(varied, next(iter(grid)))

@@ -27,18 +27,14 @@ def quantity(y: str, measurements: Iterable[Measurement] = ()) -> Quantity:
     """Return the quantity named `y`: "bandwidth", "tflops", "seconds", "share", or a field of the counts."""
     if y == "seconds":
         longest = max((m.seconds for m in measurements), default=1.0)
-        unit, factor = next(
-            (pair for pair in (("µs", 1e6), ("ms", 1e3)) if longest * pair[1] < 1000), ("s", 1.0)
-        )
+        unit, factor = next((pair for pair in (("µs", 1e6), ("ms", 1e3)) if longest * pair[1] < 1000), ("s", 1.0))
         return Quantity(unit, lambda m: m.seconds * factor)
     named = {
         "bandwidth": Quantity("GB/s", lambda m: float(m.bandwidth_gbs)),
         "tflops": Quantity("TFLOP/s", lambda m: float(m.tflops)),
         "share": Quantity("% of the ceiling", lambda m: 100 * float(m.share)),
     }
-    return named.get(y) or Quantity(
-        y.replace("_", " "), lambda m: float(getattr(m, y, getattr(m.counts, y, math.nan)))
-    )
+    return named.get(y) or Quantity(y.replace("_", " "), lambda m: float(getattr(m, y, getattr(m.counts, y, math.nan))))
 
 
 def level(ceiling: Ceiling) -> float:

@@ -31,9 +31,7 @@ BARS = 180  # points of bar to be shared by all names along the axis
 class Curve:
     """The drawing on given axes; `show` moves what moves, the rest stays."""
 
-    def __init__(
-        self, axes: Axes, x: str, values: Sequence[Any], unit: Quantity, animated: bool = False
-    ) -> None:
+    def __init__(self, axes: Axes, x: str, values: Sequence[Any], unit: Quantity, animated: bool = False) -> None:
         self.axes, self.scale, self.unit = axes, scale(values), unit
         paper.plain(axes)
         paper.label(axes, x.replace("_", " ") + self.scale.note, unit.label)
@@ -65,9 +63,7 @@ class Curve:
     def _ticks(self, values: list[Any]) -> None:
         every = 1 if self.scale.names else -(-len(values) // 14)
         shown = values[::every]
-        self.axes.set_xticks(
-            [self.scale.places[v] for v in shown], [self._tick(v, len(shown)) for v in shown]
-        )
+        self.axes.set_xticks([self.scale.places[v] for v in shown], [self._tick(v, len(shown)) for v in shown])
 
     def _tick(self, value: Any, beside: int) -> str:
         """Write a value; a long name is broken into lines that fit beside the others."""
@@ -173,9 +169,7 @@ def curve(
     others: faint, by device name.
     """
     values = list(dict.fromkeys(m.settings[x] for m in measurements))
-    drawn = Curve(
-        axes, x, sorted(values) if all(map(is_number, values)) else values, quantity(y, measurements)
-    )
+    drawn = Curve(axes, x, sorted(values) if all(map(is_number, values)) else values, quantity(y, measurements))
     everything = [*measurements, *(m for theirs in (others or {}).values() for m in theirs)]
     heights = [drawn.unit.of(m) for m in everything] + [guess or 0.0, level(ceiling) if ceiling else 0.0]
     series = _series(drawn, measurements, x, by) if by else []

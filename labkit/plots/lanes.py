@@ -60,9 +60,7 @@ class Lanes:
         every = _compound([_box(lane, lane + 1, LANE_BOTTOM, LANE_TOP) for lane in range(32)])
         axes.add_patch(PathPatch(every, facecolor=BLUE, edgecolor=PAPER, linewidth=0.8))
         for lane in range(0, 32, 4):
-            axes.text(
-                lane + 0.5, LANE_MIDDLE, str(lane), ha="center", va="center", fontsize=SMALL - 1, color=PAPER
-            )
+            axes.text(lane + 0.5, LANE_MIDDLE, str(lane), ha="center", va="center", fontsize=SMALL - 1, color=PAPER)
         self.what = Words(axes, axes.transData, SMALL, INK)
         self.caption = Words(axes, axes.transData, TEXT, INK, "center")
         self.marks = [Words(axes, axes.transData, SMALL - 1, INK, "center") for _ in range(MARKS)]
@@ -85,9 +83,7 @@ class Lanes:
             self.what.say("", 0, 0)
             self.caption.say("no access to global memory was counted for this setting", WIDTH / 2, CAPTION)
             return
-        self.what.say(
-            f"one warp: {access.op} of {access.bytes_per_lane} B a lane, line {access.line}", 0, 1.0
-        )
+        self.what.say(f"one warp: {access.op} of {access.bytes_per_lane} B a lane, line {access.line}", 0, 1.0)
         self.caption.say(caption(access), WIDTH / 2, CAPTION)
 
     def _label(self, plan: Layout) -> None:
@@ -106,9 +102,7 @@ def _lanes(access: Access | None, plan: Layout) -> dict[str, list[Box]]:
     return {
         "idle": [_box(lane, lane + 1, LANE_BOTTOM, LANE_TOP) for lane, address in lanes if address is None],
         "wires": [
-            [(lane + 0.5, LANE_BOTTOM), (plan.place(a, middle), SECTOR_TOP)]
-            for lane, a in lanes
-            if a is not None
+            [(lane + 0.5, LANE_BOTTOM), (plan.place(a, middle), SECTOR_TOP)] for lane, a in lanes if a is not None
         ],
     }
 
@@ -119,9 +113,7 @@ def _sectors(plan: Layout) -> dict[str, list[Box]]:
     tall = (SECTOR_TOP - SECTOR_BOTTOM) / SECTOR
     return {
         "fetched": [_box(left, right, SECTOR_BOTTOM, SECTOR_TOP) for _, left, right in touched],
-        "used": [
-            _box(left, right, SECTOR_BOTTOM, SECTOR_BOTTOM + used * tall) for used, left, right in touched
-        ],
+        "used": [_box(left, right, SECTOR_BOTTOM, SECTOR_BOTTOM + used * tall) for used, left, right in touched],
         "frames": [_box(left, right, SECTOR_BOTTOM, SECTOR_TOP) for _, left, right in sectors],
     }
 
@@ -130,18 +122,14 @@ def _lines(plan: Layout) -> dict[str, list[Box]]:
     inset = min(0.06 * plan.width, 0.15)
     ends = [(left + inset, left + plan.width - inset) for left in plan.lines.values()]
     return {
-        "brackets": [
-            [(left, FOOT), (left, BRACKET), (right, BRACKET), (right, FOOT)] for left, right in ends
-        ],
+        "brackets": [[(left, FOOT), (left, BRACKET), (right, BRACKET), (right, FOOT)] for left, right in ends],
         "breaks": [[(at + dot, 0.29), (at + dot, 0.33)] for at in plan.breaks for dot in BREAK_DOTS],
     }
 
 
 def _key(axes: Axes) -> None:
     meanings = ((BLUE, "used"), (WASTE, "moved, not used"), (PAPER, "not moved"))
-    handles = [
-        Patch(facecolor=colour, edgecolor=GREY, linewidth=0.5, label=text) for colour, text in meanings
-    ]
+    handles = [Patch(facecolor=colour, edgecolor=GREY, linewidth=0.5, label=text) for colour, text in meanings]
     keys = axes.legend(
         handles=handles, loc="lower right", bbox_to_anchor=(1, 0.86), ncols=3, frameon=False, fontsize=SMALL,
         handlelength=1.0, handleheight=0.9, columnspacing=1.0, handletextpad=0.4,

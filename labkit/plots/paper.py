@@ -42,9 +42,7 @@ def plain(axes: Axes) -> None:
     axes.set_facecolor(PAPER)
     axes.grid(True, color=PALE, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.tick_params(
-        which="both", colors=INK, labelcolor=INK, labelsize=SMALL, length=3, top=False, right=False
-    )
+    axes.tick_params(which="both", colors=INK, labelcolor=INK, labelsize=SMALL, length=3, top=False, right=False)
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(GREY)

@@ -32,11 +32,7 @@ def roofline(axes: Axes, device: Device, measurements: Sequence[Measurement]) ->
     axes.set_xscale("log")
     axes.set_yscale("log")
     at = [(m.flops / m.bytes, m.tflops) for m in measurements if m.bytes and m.flops]
-    roofs = [
-        (getattr(device, field) / 1e12, name, colour)
-        for field, name, colour in ROOFS
-        if getattr(device, field)
-    ]
+    roofs = [(getattr(device, field) / 1e12, name, colour) for field, name, colour in ROOFS if getattr(device, field)]
     slope = device.copy_bandwidth / 1e12  # TB/s × FLOP/B = TFLOP/s
     ridges = [roof / slope for roof, _, _ in roofs]
     left = min([0.05, *(0.5 * x for x, _ in at)])

@@ -35,9 +35,7 @@ def _word(word: str, points: float, dpi: float, colour: str) -> tuple[NDArray[np
 class Words(Artist):
     """One line of text at (x, y) of `transform`, its baseline there; `align` as in matplotlib's `ha`."""
 
-    def __init__(
-        self, axes: Axes, transform: Transform, points: float, colour: str, align: str = "left"
-    ) -> None:
+    def __init__(self, axes: Axes, transform: Transform, points: float, colour: str, align: str = "left") -> None:
         super().__init__()
         self.points, self.colour, self.align = points, colour, align
         self.text, self.position = "", (0.0, 0.0)

@@ -18,6 +18,7 @@ FLOOR = 0.005  # a difference below this is not called, however sure: placement 
 FINE = 0.001  # compare() has seen enough when the ratio is known to this
 CONFIDENCE = 0.99  # of compare()'s intervals
 
+
 def benchmark(
     fn: Fn,
     cold: bool = True,

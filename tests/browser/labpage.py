@@ -143,9 +143,7 @@ class Lab:
 
     def theme(self, name: str) -> None:
         """Change the theme: "JupyterLab Light" or "JupyterLab Dark"."""
-        self.page.evaluate(
-            "name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", name
-        )
+        self.page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", name)
         self.page.wait_for_timeout(1500)
 
 

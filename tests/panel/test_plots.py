@@ -40,9 +40,7 @@ def test_the_layout_holds_every_byte_asked_for_inside_the_drawing(elements, widt
     places = [plan.place(byte) for byte in sorted(asked)]
     assert places == sorted(places)
     assert all(0 <= place <= WIDTH + 1e-6 for place in places)
-    assert len(plan.breaks) == sum(
-        b - a > 1 for a, b in zip(sorted(plan.lines), sorted(plan.lines)[1:], strict=False)
-    )
+    assert len(plan.breaks) == sum(b - a > 1 for a, b in zip(sorted(plan.lines), sorted(plan.lines)[1:], strict=False))
 
 
 @given(st.integers(0, 5), st.sampled_from([4, 8, 16]))
