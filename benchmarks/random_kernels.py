@@ -118,9 +118,7 @@ def in_emulator(kernel: Kernel, compiled: Compiled, done: Batch) -> Outputs | No
     return tuple(arrays[4:])
 
 
-def compare(
-    kernel: Kernel, done: Batch, want: Outputs, emulated: Outputs | None, measured: Outputs | None
-) -> None:
+def compare(kernel: Kernel, done: Batch, want: Outputs, emulated: Outputs | None, measured: Outputs | None) -> None:
     pairs = {
         "emulator ≠ Python": (want, emulated),
         "GPU ≠ Python": (want, measured),
@@ -132,9 +130,7 @@ def compare(
 
 
 def fail(done: Batch, kernel: Kernel, kind: str, what: str) -> None:
-    done.failures.append(
-        (kernel.name, kind, what, f"// grid {kernel.grid}, block {kernel.block}\n{kernel.alone()}")
-    )
+    done.failures.append((kernel.name, kind, what, f"// grid {kernel.grid}, block {kernel.block}\n{kernel.alone()}"))
 
 
 def finished(batches: Iterable[Batch], folder: Path, minutes: float) -> list[Batch]:
@@ -173,20 +169,14 @@ def device() -> str:
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Random kernels: GPU, emulator and Python compared bit for bit."
-    )
+    parser = argparse.ArgumentParser(description="Random kernels: GPU, emulator and Python compared bit for bit.")
     parser.add_argument("--count", type=int, default=1024, help="kernels")
     parser.add_argument("--minutes", type=float, default=5, help="stop after this time, whatever the count")
     parser.add_argument("--seed", type=int, default=1, help="the first module's seed")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument(
-        "--failures", type=Path, default=ROOT / "build/failures", help="folder for failing sources"
-    )
+    parser.add_argument("--failures", type=Path, default=ROOT / "build/failures", help="folder for failing sources")
     parser.add_argument("--json", type=Path, help="file for the summary")
-    parser.add_argument(
-        "--compile-only", action="store_true", help="no GPU: compare the emulator with Python"
-    )
+    parser.add_argument("--compile-only", action="store_true", help="no GPU: compare the emulator with Python")
     return parser.parse_args()
 
 

@@ -123,9 +123,7 @@ def run(sanitizer: str, job: Job, limit: float) -> tuple[str, bool]:
     command = [sanitizer, "--tool", job.tool, "--target-processes", "all", "--error-exitcode", "9",
                sys.executable, __file__, "--child", "bad" if job.bad else "clean", *job.names]  # fmt: skip
     pipe, both = subprocess.PIPE, subprocess.STDOUT
-    process = subprocess.Popen(
-        command, stdout=pipe, stderr=both, text=True, errors="replace", start_new_session=True
-    )
+    process = subprocess.Popen(command, stdout=pipe, stderr=both, text=True, errors="replace", start_new_session=True)
     try:
         output, _ = process.communicate(timeout=limit)
         return output, False

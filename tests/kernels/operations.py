@@ -26,6 +26,7 @@ __device__ unsigned long long bits(double x) {
 }
 template <class T, class F> __device__ T whole(F x) { return x > F(-2e9) && x < F(2e9) ? (T)x : (T)7; }
 template <class T, class F> __device__ T natural(F x) { return x >= F(0) && x < F(4e9) ? (T)x : (T)7; }
+__device__ unsigned fold(uint4 v) { return (v.x ^ v.y) + (v.z ^ v.w); }
 __device__ __noinline__ unsigned mix(unsigned h, unsigned v) {
   for (unsigned k = 0; k < (v & 3); k++) h = h * 31 + (v >> k);
   return h ^ (h >> 15);
@@ -131,6 +132,10 @@ def mix(h: int, v: int) -> int:
     for k in range(v & 3):
         h = u32(h * 31 + (v >> k))
     return h ^ h >> 15
+
+
+def fold(x: int, y: int, z: int, w: int) -> int:
+    return u32((x ^ y) + (z ^ w))
 
 
 def reversed_bits(x: int, n: int) -> int:
