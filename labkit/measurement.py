@@ -10,7 +10,7 @@ from typing import Any
 from .device import Device
 from .emulator import Counts
 from .errors import LabError
-from .roofline import Ceiling, ceiling
+from .roofline import USUAL_ERROR, Ceiling, ceiling
 from .timing.results import readable
 
 
@@ -68,7 +68,7 @@ class Measurement:
     def origin(self) -> str:
         """Where the number comes from: "recorded, NVIDIA H200, 2026-12-01", "modelled for NVIDIA H200"."""
         if self.source == "modelled":
-            return f"modelled for {self.device.name}"
+            return f"modelled for {self.device.name}, usually within {100 * USUAL_ERROR:.0f} %"
         return ", ".join(part for part in (self.source, self.device.name, self.date) if part)
 
     def facts(self) -> str:
@@ -101,7 +101,9 @@ class Measurement:
     def to_row(self) -> dict[str, Any]:
         """The row of a recording; plain JSON types."""
         row = {key: getattr(self, key) for key in _ROW}
-        row["counts"] = self.counts.to_dict() if self.counts is not None else None
+        row["counts"] = None if self.counts is None else self.counts.to_dict()
+        if self.counts is not None:
+            del row["counts"]["by_line"]  # the source is at hand where it is read: it can be counted anew
         return row
 
     @classmethod

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from .device import Device
 
 
+# 90 % of the recorded settings of the labs are predicted within this (benchmarks/model.py prints it).
+USUAL_ERROR = 0.25
+
+
 @dataclass(frozen=True)
 class Ceiling:
     """The most a device gives to work of one intensity: its name, value in bytes/s or FLOP/s, and unit shown."""

@@ -1,6 +1,7 @@
 """One call, three ways: live, recorded, modelled."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_what_was_recorded_from_this_code_is_shown_without_running_it(recorded):
 def test_what_was_not_recorded_is_modelled(recorded):
     m = strided(stride=8)
     assert m.source == "modelled" and m.counts.load_sectors_per_request == pytest.approx(32)
-    assert m.facts().endswith("modelled for NVIDIA H200") and "±" not in m.facts()
+    assert "modelled for NVIDIA H200, usually within" in m.facts() and "±" not in m.facts()
 
 
 def test_changed_code_is_never_shown_the_recording(recorded, monkeypatch):
@@ -138,12 +139,8 @@ def test_a_function_that_returns_no_work_is_refused():
 def test_a_row_keeps_everything_but_the_source():
     m = strided(stride=8)
     back = Measurement.from_row("strided", m.device, json.loads(json.dumps(m.to_row())))
-    assert (back.seconds, back.settings, back.counts, back.bytes) == (
-        m.seconds,
-        m.settings,
-        m.counts,
-        m.bytes,
-    )
+    assert (back.seconds, back.settings, back.bytes) == (m.seconds, m.settings, m.bytes)
+    assert back.counts == replace(m.counts, by_line=())
     assert back.source == "recorded"
 
 
