@@ -192,7 +192,7 @@ def main() -> int:
         print(f"{name:32}{value if not isinstance(value, int) else format(value, ',')}")
     if asked.json:
         asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps(total, indent=1) + "\n")
+        asked.json.write_text(json.dumps(total, indent=1, ensure_ascii=False) + "\n")
     return int(any(b.failures for b in batches))
 
 

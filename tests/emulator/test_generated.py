@@ -61,7 +61,7 @@ def test_threads_part(made: Program, compiled: list[Compiled]) -> None:
 
 @pytest.mark.parametrize(("right", "wrong"), [
     ("xor.b32", "or.b32"), ("add.s32", "sub.s32"), ("mul.hi.u32", "mul.hi.s32"),
-    ("div.s32", "div.u32"), ("mul.rn.f64", "mul.rz.f64"), ("sqrt.rn.f32", "sqrt.rm.f32"),
+    ("div.s32", "div.u32"), ("mul.rn.f64", "mul.rz.f64"), ("neg.f32", "abs.f32"),
     ("setp.lt.s32", "setp.le.s32"), ("cvt.rn.f32.u64", "cvt.rz.f32.u64"), ("shfl.sync.up", "shfl.sync.down"),
 ])  # fmt: skip
 def test_a_wrong_instruction_is_caught(right: str, wrong: str, made: Program, compiled: list[Compiled]) -> None:
