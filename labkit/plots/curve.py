@@ -33,6 +33,7 @@ class Curve:
 
     def __init__(self, axes: Axes, x: str, values: Sequence[Any], unit: Quantity, animated: bool = False) -> None:
         self.axes, self.scale, self.unit = axes, scale(values), unit
+        self.roof: float | None = None
         paper.plain(axes)
         paper.label(axes, x.replace("_", " ") + self.scale.note, unit.label)
         self._ticks(list(values))
@@ -78,7 +79,7 @@ class Curve:
         """Draw what stays: the upright axis up to `top`, the ceiling with its name, the legend's keys."""
         self.axes.set_ylim(0, 1.12 * top if top > 0 else 1)
         if ceiling is not None:
-            at = level(ceiling)
+            at = self.roof = level(ceiling)
             self.axes.axhline(at, color=paper.INK, linewidth=1.3, linestyle="--", zorder=1.5)
             named = f"{ceiling.name}: {at:,.4g} {ceiling.unit}"
             self.axes.text(0.01, at + 0.015 * top, named, color=paper.INK, fontsize=paper.SMALL, va="bottom",
@@ -129,7 +130,8 @@ class Curve:
         ahead = [height for there, height in track[::side] if side * (there - place) > 0]
         climbs = bool(ahead) and ahead[0] > value and value > 0.12 * top and not self.scale.names
         text = f"{value:,.4g} {self.unit.label}"
-        height = value + (-0.1 if climbs else 0.05) * top  # on the side of the curve where there is room
+        meets = self.roof is not None and abs(value + 0.05 * top - self.roof) < 0.08 * top  # the ceiling's name
+        height = value + (-0.1 if climbs or meets else 0.05) * top  # on the side where there is room
         self.says.say(text, place + side * 0.015 * (right - left), height, "left" if side > 0 else "right")
 
 
