@@ -24,6 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests/kernels"), str(ROOT / "tests/emulator")]
+sys.path.append(str(ROOT))  # where labkit is not installed
 os.environ.setdefault("CUPY_CACHE_IN_MEMORY", "1")  # no source is met twice
 
 import numpy as np  # noqa: E402 — after the path

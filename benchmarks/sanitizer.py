@@ -30,6 +30,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests/kernels"), str(ROOT / "tests/emulator")]
+sys.path.append(str(ROOT))  # where labkit is not installed
 from defects import DEFECTS, Defect  # noqa: E402 — after the path
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
