@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .experiment import Work, experiment
     from .kernel import kernel
     from .marks import mark
+    from .model import forecast
+    from .monitor import Monitor
     from .panel import predict
     from .timing import benchmark, compare
 
@@ -41,8 +43,10 @@ _ROOMS = {
     "device": "device",
     "doctor": "doctor",
     "experiment": "experiment",
+    "forecast": "model",
     "kernel": "kernel",
     "mark": "marks",
+    "Monitor": "monitor",
     "predict": "panel",
     "use": "device",
     "Work": "experiment",
@@ -50,6 +54,7 @@ _ROOMS = {
 
 __all__ = [
     "LabError",
+    "Monitor",
     "Work",
     "benchmark",
     "check",
@@ -58,6 +63,7 @@ __all__ = [
     "device",
     "doctor",
     "experiment",
+    "forecast",
     "kernel",
     "mark",
     "predict",

@@ -1,4 +1,4 @@
-"""python -m labkit: record labs on this GPU, or ask the doctor what this machine can do."""
+"""python -m labkit: record labs on this GPU, watch its meters, or ask the doctor what this machine can do."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import recording as recordings
-from . import verify
+from . import shipped, verify
 from .device import DATA, STAND_IN, Device, cupy, live
 from .doctor import doctor
 from .errors import LabError
 from .experiment import Experiment
+from .kernel import Kernel
+from .monitor import Workload
+from .monitor.terminal import watch
 from .notebook import run_cells
 from .recording import Recorder, Recording, environment
 
@@ -31,21 +34,45 @@ def main(argv: list[str] | None = None) -> int:
     record.add_argument("--minutes", type=float, default=float("inf"), help="stop cleanly after this long")
     record.add_argument("--shard", default="1/1", help="i/n: measure every n-th setting, starting at the i-th")
     record.add_argument("--seconds", type=float, default=0.5, help="time budget of one measurement")
+    meters = commands.add_parser("monitor", help="the meters of all GPUs and the host, until Ctrl-C")
+    meters.add_argument("--save", type=Path, help="a JSON file for labkit.Monitor.load")
+    meters.add_argument("--seconds", type=float, default=float("inf"), help="end after this long")
+    meters.add_argument("--hertz", type=float, default=10.0, help="samples a second")
     counts = commands.add_parser("verify-counts", help="the emulator's counts beside those ncu reads on this GPU")
     counts.add_argument("--launch", action="store_true", help="only launch each kernel once (what runs under ncu)")
     counts.add_argument("--stored", action="store_true", help="compare with the stored counters; needs no GPU")
+    commands.add_parser("ptx", help="ship the PTX of the labs' kernels, for machines without a compiler")
     asked = parser.parse_args(argv)
     try:
         if asked.command == "doctor":
             report = doctor()
             print(report)
             return 0 if report.fit else 1
+        if asked.command == "monitor":
+            return watch(asked.hertz, asked.seconds, asked.save)
+        if asked.command == "ptx":
+            return ship_ptx()
         if asked.command == "verify-counts":
             return verify_counts(asked.launch, asked.stored)
         return record_labs(asked.notebooks, asked.minutes, asked.shard, asked.seconds)
     except LabError as error:
         print(error, file=sys.stderr)
         return 1
+
+
+def ship_ptx() -> int:
+    """Run every lab and write the PTX of the kernels that its cells define."""
+    from cuda.bindings import nvrtc
+
+    found: dict[str, Kernel] = {}
+    for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb")):
+        for _, namespace in run_cells(path):
+            for value in namespace.values():
+                made = value.values() if isinstance(value, dict) else [value]
+                found.update({kernel.fingerprint: kernel for kernel in made if isinstance(kernel, Kernel)})
+    _, major, minor = nvrtc.nvrtcVersion()
+    print(f"{shipped.write(found.values(), f'NVRTC {major}.{minor}')} kernels in {shipped.PATH}")
+    return 0
 
 
 def verify_counts(launch: bool, stored: bool) -> int:
@@ -97,7 +124,7 @@ def record_lab(path: Path, gpu: Device, deadline: float, part: int, parts: int, 
     swept: set[str] = set()
     try:
         for _, namespace in run_cells(path):
-            for found in [value for value in namespace.values() if isinstance(value, Experiment)]:
+            for found in [value for value in namespace.values() if isinstance(value, Experiment | Workload)]:
                 if found.name not in swept:
                     swept.add(found.name)
                     if not _sweep(found, recording, deadline, part, parts):
@@ -119,7 +146,7 @@ def _open(path: Path, gpu: Device) -> Recording:
     return Recording(path, gpu)
 
 
-def _sweep(found: Experiment, recording: Recording, deadline: float, part: int, parts: int) -> bool:
+def _sweep(found: Experiment | Workload, recording: Recording, deadline: float, part: int, parts: int) -> bool:
     points = list(found.settings())[part - 1 :: parts]
     started = time.monotonic()
     for index, full in enumerate(points):

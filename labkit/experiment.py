@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .panel import Panel
     from .plots import Drawing
 
-# A slider's launch has to be counted within a few frames: about 20 ms at the emulator's speed.
-SAMPLE_BUDGET = 4_000_000
 LIVE_SECONDS = 0.25
 
 
@@ -303,7 +301,7 @@ def _find(name: str, mark: str, full: dict[str, Any]) -> tuple[Device, dict[str,
 
 def _counted(work: Work) -> list[Launch]:
     """Run the work with its kernels counting; refuses array operations that would go uncounted."""
-    with counting(SAMPLE_BUDGET) as log, _no_torch_operations():
+    with counting(model.SAMPLE_BUDGET) as log, _no_torch_operations():
         work.run()
     return log.launches
 

@@ -84,12 +84,15 @@ def _statement(tree: ast.Module, first: int, name: str) -> ast.stmt:
     """The definition of `name` that begins at line `first` (its decorators' line), or the statement around it."""
     around: ast.stmt = tree.body[0]
     for node in ast.walk(tree):
-        named = isinstance(node, ast.FunctionDef) and node.name == name
-        if named and first in (node.lineno, *(d.lineno for d in node.decorator_list)):
+        if isinstance(node, ast.FunctionDef) and node.name == name and first in _begins(node):
             return node
         if isinstance(node, ast.stmt) and node.lineno <= first <= (node.end_lineno or 0):
             around = node
     return around
+
+
+def _begins(node: ast.FunctionDef) -> set[int]:
+    return {node.lineno, *(d.lineno for d in node.decorator_list)}
 
 
 def _names(source: str) -> set[str]:

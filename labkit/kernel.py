@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextvars
 import functools
 import hashlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import arguments
+from . import arguments, shipped
 from .device import Device, array_module, cupy, current_stream, device, is_live
 from .emulator import (
     Buffer,
@@ -98,18 +99,25 @@ class Kernel:
     def __init__(self, source: str, name: str | None, defines: tuple[tuple[str, object], ...]) -> None:
         self.source, self.defines = source, dict(defines)
         self._asked_name = name
-        compiled = self._compiled(device().arch)
+        compiled = self.compiled(device().arch)
         self.name = name or compiled.name
         self._types = arguments.declared_types(source, self.name)
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 # a kernel lives as long as the notebook
-    def _compiled(self, arch: str) -> Compiled:
-        return compile_kernel(self.source, self._asked_name, self.defines, arch)
+    def compiled(self, arch: str) -> Compiled:
+        """Built for an architecture; without a compiler, the PTX that the kit ships of its own kernels."""
+        try:
+            return compile_kernel(self.source, self._asked_name, self.defines, arch)
+        except LabError:
+            found = shipped.find(self.fingerprint, self.source)
+            if found is None:
+                raise
+            return found
 
     @property
     def ptx(self) -> str:
         """The PTX that NVRTC made of it, for the current device's architecture."""
-        return self._compiled(device().arch).ptx
+        return self.compiled(device().arch).ptx
 
     @property
     def resources(self) -> Resources:
@@ -118,7 +126,7 @@ class Kernel:
 
     def resources_for(self, target: Device) -> Resources:
         """Resources when built for another GPU's architecture."""
-        compiled = self._compiled(target.arch).resources
+        compiled = self.compiled(target.arch).resources
         if compiled is None:
             raise LabError(f"the resources of `{self.name}`", "shipped PTX names none", "Linux or Windows, with NVRTC")
         if not is_live() or target.arch != device().arch:
@@ -155,7 +163,7 @@ class Kernel:
         converted to the parameter's type, NumPy scalars must have its width. On a GPU, host arrays are copied
         there and back. Raises LabError before the launch for anything that does not fit.
         """
-        blocks, threads = self._check_launch(grid, block, shared)
+        blocks, threads = self.shape(grid, block, shared)
         log = _counting.get()
         if log is not None:
             counts = self._emulate(blocks, threads, args, shared, budget=log.budget, keep=False, sanitize=False)
@@ -165,18 +173,27 @@ class Kernel:
         else:
             self._emulate(blocks, threads, args, shared, count=False)
 
-    def count(self, grid: Dim, block: Dim, args: Sequence[Any], shared: int = 0, budget: int = 400_000_000) -> Counts:
+    def count(
+        self,
+        grid: Dim,
+        block: Dim,
+        args: Sequence[Any],
+        shared: int = 0,
+        budget: int = 400_000_000,
+        target: Device | None = None,
+    ) -> Counts:
         """What a launch does to memory, counted by the emulator; the arrays are left as they are.
 
         A launch of more than `budget` thread-instructions is counted on a sample of its blocks and scaled;
         the Counts then say so. Arguments as in the call; arrays of a GPU are copied to the host first.
+        `target` counts what is compiled for another GPU.
         """
-        blocks, threads = self._check_launch(grid, block, shared)
-        return self._emulate(blocks, threads, args, shared, budget=budget, keep=False)
+        blocks, threads = self.shape(grid, block, shared)
+        return self._emulate(blocks, threads, args, shared, target, budget=budget, keep=False)
 
     def run_emulated(self, grid: Dim, block: Dim, args: Sequence[Any], shared: int = 0) -> Counts:
         """Run in the emulator, on any machine, with every check of memory on; host arrays are written."""
-        blocks, threads = self._check_launch(grid, block, shared)
+        blocks, threads = self.shape(grid, block, shared)
         return self._emulate(blocks, threads, args, shared)
 
     def writer(self, grid: Dim, block: Dim, args: Sequence[Any], output: int, element: int) -> str:
@@ -184,8 +201,8 @@ class Kernel:
 
         Runs the launch once more in the emulator; the arrays are left as they are.
         """
-        blocks, threads = self._check_launch(grid, block, 0)
-        compiled = self._compiled(device().arch)
+        blocks, threads = self.shape(grid, block, 0)
+        compiled = self.compiled(device().arch)
         bound = arguments.bind(self.name, compiled.entry.params, self._types, args)
         buffers = [_to_emulator(b) for b in bound]
         whole, size = buffers[output], args[output].dtype.itemsize
@@ -193,14 +210,23 @@ class Kernel:
         watch = Buffer(whole.root, whole.offset + element * size, size, whole.name)
         return writer(compiled, blocks, threads, buffers, 0, watch)
 
-    def _emulate(self, grid: Triple, block: Triple, args: Sequence[Any], shared: int, **how: Any) -> Counts:
-        compiled = self._compiled(device().arch)
+    def _emulate(
+        self,
+        grid: Triple,
+        block: Triple,
+        args: Sequence[Any],
+        shared: int,
+        target: Device | None = None,
+        **how: Any,
+    ) -> Counts:
+        compiled = self.compiled((target or device()).arch)
         bound = arguments.bind(self.name, compiled.entry.params, self._types, args)
-        return launch(compiled, grid, block, [_to_emulator(b) for b in bound], shared, **how)
+        with Progress(f"emulating {self.name}") as progress:
+            return launch(compiled, grid, block, [_to_emulator(b) for b in bound], shared, progress=progress, **how)
 
     def _launch_on_gpu(self, grid: Triple, block: Triple, args: Sequence[Any], shared: int) -> None:
         cp = array_module()
-        bound = arguments.bind(self.name, self._compiled(device().arch).entry.params, self._types, args)
+        bound = arguments.bind(self.name, self.compiled(device().arch).entry.params, self._types, args)
         with current_stream():
             placed = [arguments.on_gpu(cp, b) for b in bound]
             self._function(grid, block, tuple(value for value, _ in placed), shared_mem=shared)
@@ -217,13 +243,14 @@ class Kernel:
         code = with_defines(self.source, self.defines)
         options = ("--std=c++17", *(f"-I{folder}" for folder in include_paths()))
         module = cp.RawModule(code=code, options=options, name_expressions=[named] if named else None)
-        function = module.get_function(named or self._compiled(device().arch).name)
+        function = module.get_function(named or self.compiled(device().arch).name)
         if device().limits.shared_per_block > 48 * 1024:
             room = device().limits.shared_per_block - function.shared_size_bytes
             function.max_dynamic_shared_size_bytes = max(room, 0)
         return function
 
-    def _check_launch(self, grid: Dim, block: Dim, shared: int) -> tuple[Triple, Triple]:
+    def shape(self, grid: Dim, block: Dim, shared: int = 0) -> tuple[Triple, Triple]:
+        """Grid and block as three numbers each. Raises LabError if the launch is impossible."""
         try:
             key = (
                 tuple(grid) if isinstance(grid, list) else grid,
@@ -244,7 +271,7 @@ class Kernel:
         if blocks[1] > 65535 or blocks[2] > 65535 or blocks[0] >= 1 << 31:
             raise LabError(asked, "a grid holds at most 2³¹−1 × 65,535 × 65,535 blocks", "put the long side in x")
         most = device().limits.shared_per_block
-        own = self._compiled(arch).resources
+        own = self.compiled(arch).resources
         needed = (own.shared_bytes if own else 0) + shared
         if shared < 0 or needed > most:
             raise LabError(
@@ -257,6 +284,28 @@ class Kernel:
     def __repr__(self) -> str:
         own = self.resources
         return f"<Kernel {self.name}: {own.registers} registers, {own.shared_bytes:,} B shared>"
+
+
+class Progress:
+    """A progress bar that appears once something has taken longer than a second."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self.started, self.bar = what, time.monotonic(), None  # type: str, float, Any
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __call__(self, share: float) -> None:
+        if self.bar is None and time.monotonic() - self.started > 1 and share < 1:
+            from tqdm.auto import tqdm
+
+            self.bar = tqdm(total=100, desc=self.what, unit="%", leave=False)
+        if self.bar is not None:
+            self.bar.update(int(100 * share) - self.bar.n)
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close()
 
 
 def _to_emulator(bound: arguments.Bound) -> Buffer | bytes:

@@ -9,12 +9,18 @@ same cycles and their own clocks, SM counts and measured or datasheet bandwidth.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from .device import Device
-from .emulator import Counts
-from .kernel import Launch
-from .occupancy import occupancy
+from .device import Device, known, slugs
+from .emulator import Counts, Resources
+from .kernel import Dim, Kernel, Launch
+from .occupancy import Occupancy, occupancy
+from .timing.results import readable
+
+# A slider's launch has to be counted within a few frames: about 20 ms at the emulator's speed.
+SAMPLE_BUDGET = 4_000_000
 
 SECTOR = 32
 START_SECONDS = 1.5e-6  # from the launch to the first result, beyond the empty kernel that the timer subtracts
@@ -87,3 +93,51 @@ def _waiting(launch: Launch, device: Device, sms: int) -> float:
     life = WARP_CYCLES + counts.load_waits / max(warps, 1) * latency
     per_sm = warps / sms
     return life * per_sm / min(fit.warps, max(per_sm, 1.0)) / device.clock_hz
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """One launch on several GPUs: for each the registers, the occupancy and the predicted time."""
+
+    rows: tuple[tuple[Device, Resources, Occupancy, Prediction], ...]
+
+    def __iter__(self) -> Iterator[tuple[Device, Resources, Occupancy, Prediction]]:
+        return iter(self.rows)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{gpu.name:32} {own.registers:3} registers  {fit.share:4.0%} occupancy  "
+            f"{readable(told.seconds):>9} modelled, limit {told.limit} ({gpu.source})"
+            for gpu, own, fit, told in self.rows
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(
+            f"<th>{name}</th>" for name in ("GPU", "registers", "occupancy", "modelled time", "limit", "from")
+        )
+        rows = "".join(
+            f"<tr><td>{gpu.name}</td><td>{own.registers}</td><td>{fit.share:.0%}</td>"
+            f"<td>{readable(told.seconds)}</td><td>{told.limit}</td><td>{gpu.source}</td></tr>"
+            for gpu, own, fit, told in self.rows
+        )
+        return f"<table><tr>{head}</tr>{rows}</table>"
+
+
+def forecast(
+    kernel: Kernel, grid: Dim, block: Dim, args: Sequence[Any], shared: int = 0, gpus: Sequence[str] | None = None
+) -> Forecast:
+    """One launch predicted for several GPUs, each compiled for its own architecture.
+
+    gpus: slugs, by default every known one. Arguments as in a call of the kernel; the arrays are left as they
+    are. Raises LabError for an unknown GPU, or one on which not a single block fits.
+    """
+    blocks, threads = kernel.shape(grid, block, shared)
+    rows = []
+    for gpu in (known(slug) for slug in gpus or slugs()):
+        own = kernel.resources_for(gpu)
+        counts = kernel.count(grid, block, args, shared, SAMPLE_BUDGET, gpu)
+        fit = occupancy(gpu, own.registers, own.shared_bytes + shared, threads[0] * threads[1] * threads[2])
+        rows.append((gpu, own, fit, predict(Launch(kernel, blocks, threads, shared, counts), gpu)))
+    return Forecast(tuple(rows))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from .device import Device
 
-
 # 90 % of the recorded settings of the labs are predicted within this (benchmarks/model.py prints it).
 USUAL_ERROR = 0.25
 

@@ -1,0 +1,44 @@
+"""PTX of the kit's own kernels, for machines where NVIDIA's compiler does not exist (macOS)."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from .device import DATA
+from .emulator import Compiled, Resources, compiled_from_ptx
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+PATH = DATA / "ptx" / "kernels.json"
+
+
+def find(fingerprint: str, source: str) -> Compiled | None:
+    """The shipped kernel of exactly this code, built for an H200, or None."""
+    row = _rows().get(fingerprint)
+    if row is None:
+        return None
+    compiled = compiled_from_ptx(row["ptx"], row["name"], source)
+    return replace(compiled, resources=Resources(**row["resources"]))
+
+
+@functools.cache
+def _rows() -> dict[str, Any]:
+    return dict(json.loads(PATH.read_text())["kernels"]) if PATH.is_file() else {}
+
+
+def write(kernels: Iterable[Kernel], compiler: str) -> int:
+    """Write the PTX of `kernels`; returns how many. compiler: the NVRTC version they were made with."""
+    rows = {}
+    for kernel in kernels:
+        made = kernel.compiled("sm_90")
+        assert made.resources is not None
+        rows[kernel.fingerprint] = {"name": made.name, "resources": asdict(made.resources), "ptx": made.ptx}
+    PATH.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"compiler": compiler, "kernels": dict(sorted(rows.items()))}, indent=0)
+    PATH.write_text(text + "\n")
+    return len(rows)
