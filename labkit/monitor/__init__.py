@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from labkit.monitor.observation import Observation
 from labkit.monitor.sampler import Monitor
 from labkit.monitor.samples import Samples
+from labkit.monitor.table import beside
+from labkit.monitor.workload import Workload, panel, workload
 
-__all__ = ["Monitor", "Samples"]
+__all__ = ["Monitor", "Observation", "Samples", "Workload", "beside", "panel", "workload"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from typing import Any
@@ -26,7 +27,7 @@ class Gpm:
         self._spare: list[Any] = []
         self.refused: dict[str, str] = {}
         if not self.missing:
-            self._request, self._names = self._prepare()
+            self._request, self._slots = self._prepare()
 
     def _support(self) -> str:
         answer = self._nvml.answer("nvmlGpmQueryDeviceSupport", self._handle)
@@ -34,7 +35,8 @@ class Gpm:
             return "no GPM: " + NEVER.get(answer.refusal, answer.refusal)
         return "" if answer.value.isSupportedDevice else "this GPU has no GPM (Hopper and newer have)"
 
-    def _prepare(self) -> tuple[Any, list[tuple[str, float]]]:
+    def _prepare(self) -> tuple[Any, list[tuple[Any, str, float]]]:
+        """NVML's request, and for each metric where its answer will be, its series and its factor."""
         module = self._nvml.module
         request = module.c_nvmlGpmMetricsGet_t()
         request.version = module.NVML_GPM_METRICS_GET_VERSION
@@ -43,7 +45,7 @@ class Gpm:
         request.numMetrics = len(wanted)
         for slot, (number, _, _) in enumerate(wanted):
             request.metrics[slot].metricId = number
-        return request, [(name, factor) for _, name, factor in wanted]
+        return request, [(request.metrics[i], *wanted[i][1:]) for i in range(len(wanted))]
 
     def read(self) -> dict[str, float]:
         """The series over the last 100 ms or a little more; empty at first, and where GPM refuses."""
@@ -80,12 +82,12 @@ class Gpm:
                 self.missing = "no GPM: " + NEVER[answer.refusal]
             return {}
         found = {}
-        for slot, (name, factor) in enumerate(self._names):
-            metric = self._request.metrics[slot]
+        for metric, name, factor in self._slots:
+            value = metric.value
             if metric.nvmlReturn:
                 self.refused[name] = "GPM does not give it on this GPU"
-            elif metric.value == metric.value and abs(metric.value) < 1e18:
-                found[name] = metric.value * factor
+            elif math.isfinite(value):
+                found[name] = value * factor
                 self.refused.pop(name, None)
         return found
 

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 LEAST = 0.04  # seconds; the kernel counts CPU time in hundredths
+REST = 0.9  # seconds between two readings of memory, disk and battery
 
 
 class Host:
@@ -21,6 +22,7 @@ class Host:
             self._psutil = None
             self.missing["cpu"] = "psutil is not installed (pip install psutil)"
             return
+        self._rest_due = 0.0
         self._battery = self._ask("sensors_battery") is not None
 
     def _ask(self, name: str, **more: Any) -> Any:
@@ -35,7 +37,10 @@ class Host:
         """One reading: series → value. Rates are since the last reading; cores are `cpu0`, `cpu1`, …"""
         if self._psutil is None:
             return {}
-        row = self._cores()
+        row, now = self._cores(), time.monotonic()
+        if now < self._rest_due:
+            return row
+        self._rest_due = now + REST
         memory, disk = self._ask("virtual_memory"), self._ask("disk_io_counters")
         if memory is not None:
             row["host_memory"] = float(memory.total - memory.available)

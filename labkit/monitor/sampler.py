@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..plots import Drawing
 
 KEPT = 36_000  # instants: an hour at 10 Hz; beyond, every second one is let go
-HOST_SHARE = 0.004  # of one core for the host's readings: on machines of many cores they come less often
+HOST_SHARE = 0.002  # of one core for the host's readings: on machines of many cores they come less often
 PROCESSES = 2.0  # seconds between two looks at the processes
 
 
@@ -53,6 +53,7 @@ class Monitor:
         self._processes: list[Process] = []
         self._every = self._instant = 0
         self._cpu, self._lost_at = 0.0, dict[str, float]()
+        self.began = time.monotonic()
 
     def start(self) -> Monitor:
         """Begin; what was sampled before is forgotten."""
@@ -62,9 +63,10 @@ class Monitor:
         self._silent, self._gpus, self._host = nvml.silent, gpus(nvml, self._wanted), Host()
         self._forget()
         self._host_due = self._processes_due = 0.0
-        self._began = time.monotonic()
+        self.began = time.monotonic()
         self._date = datetime.date.today().isoformat()
         self._read()  # the first reading loads and allocates: here, so that the thread's own are cheap
+        self._host_due = 0.0
         self._ended.clear()
         self._thread = threading.Thread(target=self._work, name="labkit monitor", daemon=True)
         self._thread.start()
@@ -114,13 +116,13 @@ class Monitor:
         row = {gpu.label: gpu.since_start(gpu.read()) for gpu in self._gpus if not gpu.lost}
         for gpu in self._gpus:
             if gpu.lost:
-                self._lost_at.setdefault(gpu.label, now - self._began)
+                self._lost_at.setdefault(gpu.label, now - self.began)
         if now >= self._host_due:
             row[HOST] = self._read_host(now)
         if now >= self._processes_due:
             self._read_processes(now)
         with self._lock:
-            self._keep(now - self._began, row)
+            self._keep(now - self.began, row)
 
     def _read_host(self, now: float) -> dict[str, Any]:
         spent = time.thread_time()
@@ -132,7 +134,7 @@ class Monitor:
         self._processes_due = now + PROCESSES
         for gpu in self._gpus:
             for pid, size in [] if gpu.lost else gpu.processes():
-                self._processes.append(Process(now - self._began, gpu.label, pid, self._host.name(pid), size))
+                self._processes.append(Process(now - self.began, gpu.label, pid, self._host.name(pid), size))
 
     def _keep(self, at: float, row: dict[str, dict[str, Any]]) -> None:
         self._instant += 1
@@ -152,7 +154,7 @@ class Monitor:
             times, rows = self._times[first:], self._rows[first:]
             processes = tuple(self._processes)
         labels = [gpu.label for gpu in self._gpus] + [HOST]
-        elapsed = time.monotonic() - self._began if self.running else (times[-1] if times else 0.0)
+        elapsed = time.monotonic() - self.began if self.running else (times[-1] if times else 0.0)
         return Samples(
             time=tuple(times),
             tracks={label: _columns([row.get(label, {}) for row in rows]) for label in labels},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from collections.abc import Iterable
@@ -90,10 +91,11 @@ class Samples:
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each instant and GPU, the host's series beside it; what is missing is left out."""
+        labels: list[str | None] = [*(gpu.label for gpu in self.gpus)]
         rows = []
         for at, time in enumerate(self.time):
             host = _at(self.tracks.get(HOST, {}), at)
-            for gpu in [g.label for g in self.gpus] or [None]:
+            for gpu in labels or [None]:
                 own = {} if gpu is None else _at(self.tracks.get(gpu, {}), at)
                 rows.append({"time": time, "gpu": gpu, **own, **host})
         return rows
@@ -101,7 +103,7 @@ class Samples:
     def to_dataframe(self) -> Any:
         """The rows as a pandas DataFrame. Raises LabError if pandas is not installed."""
         try:
-            import pandas
+            pandas = importlib.import_module("pandas")
         except ImportError as error:
             raise LabError(
                 "the samples as a DataFrame", "pandas is not installed", "pip install pandas, or .to_rows()"

@@ -25,14 +25,15 @@ def attempt(experiment: Experiment, settings: dict[str, Any], again: bool = Fals
     try:
         return experiment.measure(settings, again=again)
     except Exception as error:
-        failure, memory = _told(asked, error), _is_memory(error)
+        failure, memory = told(asked, error), _is_memory(error)
         _let_go(error)
     if memory:
         free()
     return failure
 
 
-def _told(asked: str, error: BaseException) -> LabError:
+def told(asked: str, error: BaseException) -> LabError:
+    """What went wrong, as a LabError: a memory shortage with its amount, else the line of the cell."""
     if isinstance(error, LabError):
         return LabError(error.asked, error.found, error.try_)
     if _is_memory(error):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -13,6 +12,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from labkit.monitor.quantities import ALL
+from labkit.monitor.view import BACK, Dial, Series, View
 from labkit.plots import paper
 from labkit.plots.words import Words
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from labkit.monitor.samples import Samples
 
 WIDTH, ROW, SCALE = 640, 25, 1.5  # CSS pixels; device pixels to one
-BACK = 10.0  # seconds of the lines
 BARS, VALUES = (0.19, 0.375), 0.385  # from where to where of the width a bar goes; where its value stands
 COLOURS = {
     "utilisation": paper.INK,
@@ -28,32 +28,6 @@ COLOURS = {
     "tensor": paper.GREEN,
     "dram": paper.VERMILLION,
 }
-Series = Sequence[float | None]
-
-
-@dataclass(frozen=True)
-class Dial:
-    """One bar: its name, its share of full scale (None where missing), and the value in words."""
-
-    name: str
-    label: str
-    share: float | None
-    text: str
-
-
-@dataclass(frozen=True)
-class View:
-    """One frame: the dials; the last seconds of some percentages and of the power in watts.
-
-    time: seconds, 0 is now. limit: of the power, in watts.
-    """
-
-    dials: tuple[Dial, ...]
-    time: Sequence[float]
-    lines: Mapping[str, Series]
-    power: Series
-    limit: float | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Meters:
@@ -168,8 +142,6 @@ def over_time(samples: Samples, names: Sequence[str] = ()) -> paper.Drawing:
     names: see labkit.monitor.quantities; the shares, the power and the SM clock if left out. A grey
     ground marks where the clock was held back.
     """
-    from labkit.monitor.quantities import ALL
-
     chosen = [n for n in names or (*COLOURS, "power", "power_now", "sm_clock") if _has(samples, n)]
     units = list(dict.fromkeys(ALL[name].unit for name in chosen)) or ["%"]
     figure = paper.figure(WIDTH, 130 * len(units) + 50)
@@ -190,8 +162,6 @@ def _has(samples: Samples, name: str) -> bool:
 
 
 def _panel(axes: Axes, samples: Samples, names: Sequence[str], unit: str) -> None:
-    from labkit.monitor.quantities import ALL
-
     paper.plain(axes)
     rest = iter((paper.PURPLE, paper.ORANGE, paper.SKY, paper.GREY) * 4)
     handles = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -48,14 +49,18 @@ class FakeNvml(types.ModuleType):
         super().__init__("pynvml")
         self.cards, self.driver, self.lacks = list(cards), driver, lacks
         self.samples = 0  # GPM buffers alive
+        self.metrics: dict[int, list[Any]] = {}
         self.NVMLError = real.NVMLError
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in self.lacks:
             raise AttributeError(name)
         if name.startswith("nvml") and callable(getattr(real, name, None)):
-            return lambda *args: self._call(name, *args)
-        return getattr(real, name)
+            value: Any = lambda *args: self._call(name, *args)  # noqa: E731
+        else:
+            value = getattr(real, name)
+        setattr(self, name, value)  # found at once from now on: the fake's own time counts in the test of cost
+        return value
 
     def _call(self, name: str, *args: Any) -> Any:
         if name == "nvmlInit" and self.driver:
@@ -112,7 +117,10 @@ def _free(nvml: FakeNvml, _: Any) -> None:
 def _metrics(nvml: FakeNvml, asked: Any) -> Any:
     assert asked.version == 1 and 0 < asked.numMetrics <= real.NVML_GPM_METRIC_MAX
     values = nvml.cards[0].gpm or {}
-    for metric in asked.metrics[: asked.numMetrics]:
+    at = ctypes.addressof(asked)
+    if at not in nvml.metrics:
+        nvml.metrics[at] = [asked.metrics[i] for i in range(asked.numMetrics)]
+    for metric in nvml.metrics[at]:
         there = metric.metricId in values
         metric.nvmlReturn = real.NVML_SUCCESS if there else real.NVML_ERROR_NOT_SUPPORTED
         metric.value = values.get(metric.metricId, 0.0)
