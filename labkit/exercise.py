@@ -12,6 +12,7 @@ import numpy as np
 from .device import array_module, is_live
 from .errors import LabError
 from .kernel import Kernel
+from .questions import QUESTIONS, ask
 
 Array = np.ndarray[Any, Any]
 
@@ -66,15 +67,18 @@ class Passed:
         )
 
 
-def check(name: str, answer: Kernel) -> Passed:
+def check(name: str, answer: Kernel | Callable[..., Any]) -> Passed:
     """Check a reader's kernel against the exercise of that name.
 
     Right: compared with NumPy on fresh random data. Clean: no access out of bounds, no race, nothing read
     that was not written. Fast: its memory traffic within the exercise's limits. On a GPU it is then run
-    there too. Raises LabError with what was expected, what came, and which thread wrote it.
+    there too. A plain function is asked with random arguments. Raises LabError with what was expected,
+    what came, and which thread wrote it.
     """
+    if name in QUESTIONS:
+        return Passed(name, ask(name, QUESTIONS[name], answer))
     if name not in EXERCISES:
-        raise LabError(f"check {name!r}", "no such exercise", "one of " + ", ".join(EXERCISES))
+        raise LabError(f"check {name!r}", "no such exercise", "one of " + ", ".join([*EXERCISES, *QUESTIONS]))
     if not isinstance(answer, Kernel):
         raise LabError(f"check {name!r}", f"the answer is a {type(answer).__name__}", "a labkit.kernel(…)")
     exercise = EXERCISES[name]

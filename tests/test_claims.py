@@ -21,3 +21,9 @@ def test_a_verdict_is_one_of_three_and_rests_on_something():
         labkit.claim("C1", "…", "plausible", "…", of=M)
     with pytest.raises(LabError, match="measure"):
         labkit.claim("C1", "…", "confirmed", "…", of=[])
+
+
+def test_a_missing_number_makes_no_verdict():
+    claim = labkit.claim("M1", "…", "confirmed", f"it reads {float('nan'):.0f} %", of=M)
+    assert claim.verdict == "not measured" and "nan" not in claim._repr_html_()
+    assert labkit.claim("M1", "…", "confirmed", "a nanosecond", of=M).verdict == "confirmed"

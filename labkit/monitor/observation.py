@@ -7,6 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import LabError
 from .quantities import ALL
 from .samples import Samples
@@ -49,6 +52,17 @@ class Observation:
         """The mean of a series, see labkit.monitor.quantities for units; nan where it is missing."""
         return math.nan if self.samples is None else self.samples.mean(name)
 
+    def values(self, name: str) -> NDArray[np.float64]:
+        """A series at the instants it was read at, oldest first; a single nan where it is missing."""
+        series = [] if self.samples is None else self.samples.series(name)
+        return np.array([value for value in series if value is not None] or [math.nan])
+
+    def held_back(self) -> str:
+        """What held the clock back at any time, by name; empty if nothing did."""
+        texts = [] if self.samples is None else self.samples.series("limited_by")
+        reasons = dict.fromkeys(reason for text in texts if text for reason in str(text).split(", "))
+        return ", ".join(reasons)
+
     @property
     def watts(self) -> float:
         """Energy over time: by the counter, which misses nothing between two samples."""
@@ -81,10 +95,8 @@ class Observation:
         return " · ".join([*meters, *([self.energy()] if self.energy() != "—" else []), self.origin])
 
     def plot(self, *names: str) -> Drawing | None:
-        """Draw series over time; see Samples.plot. Raises LabError where there is nothing to draw."""
-        if self.samples is None:
-            raise LabError(f"plot {self.name}", self.why, "a recorded setting, or a GPU")
-        return self.samples.plot(*names)
+        """Draw series over time; see Samples.plot. None where there is nothing to draw."""
+        return None if self.samples is None else self.samples.plot(*names)
 
     def to_row(self) -> dict[str, Any]:
         """The row of a recording; without process names and single cores, which are the recorder's own."""

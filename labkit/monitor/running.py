@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from ..device import torch_if
 from ..errors import LabError
 from ..experiment import Work
-from ..panel.attempt import free
 
 BURST = 0.005  # seconds of work queued at once; two bursts are in flight, so a stop takes that long
 MOST = 2000  # steps of a burst
@@ -69,6 +68,12 @@ def queue() -> Queue:
     """A queue of this machine's GPU, or of the CPU."""
     torch = torch_if(loaded=False)
     return CpuQueue() if torch is None else CudaQueue(torch)
+
+
+def _free() -> None:
+    from ..panel.attempt import free  # here, so that the command line does not load the panel
+
+    free()
 
 
 _turn = threading.Lock()  # one workload at a time in the process: two would be seen as one by the meters
@@ -145,7 +150,7 @@ class Runner:
             self._first_then_on()
         finally:  # the arrays are out of reach now
             self.work = None
-            free()
+            _free()
 
     def _first_then_on(self) -> None:
         work, seconds = self._first()

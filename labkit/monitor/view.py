@@ -25,7 +25,7 @@ DIALS = (
     ("power", "power"),
     ("sm_clock", "SM clock"),
     ("memory_used", "memory used"),
-    ("cpu_busiest", "busiest CPU core"),
+    ("cpu_busiest", "busiest core"),
 )
 
 
@@ -65,13 +65,10 @@ def view(samples: Samples, gpu: str | None = None, at: float | None = None) -> V
     first = next((i for i, t in enumerate(samples.time) if t >= now - BACK), count)
     row = {name: _latest(samples.series(name, gpu)[:count]) for name, _ in DIALS}
     facts = next((f for f in samples.gpus if gpu in (None, f.label)), None)
-    full = {
-        "power": facts and facts.power_limit,
-        "sm_clock": facts and facts.sm_clock,
-        "memory_used": facts and facts.memory,
-        "pcie_received": facts and facts.pcie,
-        "pcie_sent": facts and facts.pcie,
-    }
+    full = {} if facts is None else {
+        "power": facts.power_limit, "sm_clock": facts.sm_clock, "memory_used": facts.memory,
+        "pcie_received": facts.pcie, "pcie_sent": facts.pcie,
+    }  # fmt: skip
     shown = [pair for pair in DIALS if samples.gpus or pair[0].startswith("cpu")]
     return View(
         dials=tuple(_dial(name, label, row[name], full.get(name)) for name, label in shown),
