@@ -13,6 +13,7 @@ from . import recording as recordings
 from . import shipped, verify
 from .device import DATA, STAND_IN, Device, cupy, live
 from .doctor import doctor
+from .emulator import Compiled
 from .errors import LabError
 from .experiment import Experiment
 from .kernel import Kernel
@@ -64,14 +65,14 @@ def ship_ptx() -> int:
     """Run every lab and write the PTX of the kernels that its cells define."""
     from cuda.bindings import nvrtc
 
-    found: dict[str, Kernel] = {}
+    found: dict[str, Compiled] = {}
     for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb")):
         for _, namespace in run_cells(path):
             for value in namespace.values():
                 made = value.values() if isinstance(value, dict) else [value]
-                found.update({kernel.fingerprint: kernel for kernel in made if isinstance(kernel, Kernel)})
+                found.update({k.fingerprint: k.compiled("sm_90") for k in made if isinstance(k, Kernel)})
     _, major, minor = nvrtc.nvrtcVersion()
-    print(f"{shipped.write(found.values(), f'NVRTC {major}.{minor}')} kernels in {shipped.PATH}")
+    print(f"{shipped.write(found, f'NVRTC {major}.{minor}')} kernels in {shipped.PATH}")
     return 0
 
 

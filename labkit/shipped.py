@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .device import DATA
 from .emulator import Compiled, Resources, compiled_from_ptx
-
-if TYPE_CHECKING:
-    from .kernel import Kernel
 
 PATH = DATA / "ptx" / "kernels.json"
 
@@ -31,13 +28,12 @@ def _rows() -> dict[str, Any]:
     return dict(json.loads(PATH.read_text())["kernels"]) if PATH.is_file() else {}
 
 
-def write(kernels: Iterable[Kernel], compiler: str) -> int:
-    """Write the PTX of `kernels`; returns how many. compiler: the NVRTC version they were made with."""
+def write(kernels: Mapping[str, Compiled], compiler: str) -> int:
+    """Write the PTX of kernels by fingerprint; returns how many. compiler: the NVRTC version that made them."""
     rows = {}
-    for kernel in kernels:
-        made = kernel.compiled("sm_90")
+    for fingerprint, made in kernels.items():
         assert made.resources is not None
-        rows[kernel.fingerprint] = {"name": made.name, "resources": asdict(made.resources), "ptx": made.ptx}
+        rows[fingerprint] = {"name": made.name, "resources": asdict(made.resources), "ptx": made.ptx}
     PATH.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"compiler": compiler, "kernels": dict(sorted(rows.items()))}, indent=0)
     PATH.write_text(text + "\n")

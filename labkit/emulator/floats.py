@@ -71,7 +71,7 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
     th, tl = two_sum(c, ul)
     vh, vl = two_sum(uh, th)
     result: Array = vh + odd(*two_sum(tl, vl))
-    plain = a * b + c
+    plain = np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c)  # a·b may overflow first
     size = np.abs(np.stack([a, b, uh, c, plain]))
     hard = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
     hard &= (size > 1e290).any(axis=0) | ((size < 1e-250) & (size[[0, 1, 0, 3, 0]] != 0)).any(axis=0)

@@ -109,7 +109,7 @@ class Shadow:
     def cells(self, w: Wave, lanes: Lanes, size: int) -> tuple[Array, Array, Array]:
         """Row, cell and thread of each lane; accesses wider than a cell repeat."""
         at, on = lanes.at, lanes.on
-        shape = (w.B if w.narrow else lanes.shape[0], w.T)
+        shape = (w.B if w.narrow or self.rows > 1 else lanes.shape[0], w.T)
         if lanes.shape != shape:
             at = np.broadcast_to(lanes.spread(at), shape)
             at = at if on is None else at[np.broadcast_to(on, shape)]

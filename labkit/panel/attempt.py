@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from labkit.errors import LabError
 
 if TYPE_CHECKING:
-    from labkit.experiment import Experiment
     from labkit.measurement import Measurement
+    from labkit.panel.scene import Experiment
 
 AMOUNT = re.compile(r"allocat\w*\s+([\d.,]+\s*(?:[KMGT]i?B|bytes))", re.IGNORECASE)
 

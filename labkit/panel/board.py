@@ -15,8 +15,8 @@ from labkit.plots import Sheet
 from labkit.plots.sheet import WIDTH
 
 if TYPE_CHECKING:
-    from labkit.experiment import Experiment
     from labkit.measurement import Measurement
+    from labkit.panel.scene import Experiment
 
 Settings = dict[str, Any]
 _measuring = threading.Lock()  # one measurement at a time in the process: two would disturb each other

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from labkit.errors import LabError
 from labkit.plots import Scene, quantity
@@ -13,10 +13,23 @@ from labkit.plots.warp import layout
 
 if TYPE_CHECKING:
     from labkit.emulator import Access, Counts
-    from labkit.experiment import Experiment
     from labkit.measurement import Measurement
 
 Grid = Mapping[str, Sequence[Any]]
+
+
+class Experiment(Protocol):
+    """What a panel needs of an experiment; `labkit.experiment.Experiment` is one."""
+
+    name: str
+    grid: dict[str, tuple[Any, ...]]
+
+    @property
+    def defaults(self) -> dict[str, Any]: ...
+    def settings(self) -> Iterator[dict[str, Any]]: ...
+    def measure(self, settings: dict[str, Any], again: bool = False) -> Measurement: ...
+    def known(self) -> list[Measurement]: ...
+    def others(self) -> dict[str, list[Measurement]]: ...
 
 
 def axis(grid: Grid, x: str | None = None) -> str:

@@ -68,17 +68,16 @@ CASES: dict[str, Callable[[int, int, int], int]] = {
     "mul24.lo.u32 %0, %1, %2;": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) & M,
     "bfind.u32 %0, %1;": lambda a, b, c: a.bit_length() - 1 & M,
     "clz.b32 %0, %1;": lambda a, b, c: 32 - a.bit_length(),
-    "rem.s32 %0, %1, %2;": lambda a, b, c: (
-        signed(a) - int(np.trunc(signed(a) / signed(b))) * signed(b) & M if b else a
-    ),
+    "rem.s32 %0, %1, %2;": lambda a, b, c: signed(a) - int(np.trunc(signed(a) / signed(b))) * signed(b) & M if b else a,
     "cnot.b32 %0, %3;": lambda a, b, c: int(c == 0),
     "{.reg .u32 t; add.cc.u32 t, %1, %2; addc.u32 %0, %3, 0;}": lambda a, b, c: c + (a + b >> 32) & M,
     "{.reg .u32 t; sub.cc.u32 t, %1, %2; subc.u32 %0, %3, 0;}": lambda a, b, c: c - (a < b) & M,
     "{.reg .pred p; setp.lt.and.s32 p, %1, %2, 1; selp.b32 %0, %3, 7, p;}": lambda a, b, c: (
         c if signed(a) < signed(b) else 7
     ),
-    "{.reg .pred p; setp.hi.u32 p, %1, %2; mov.b32 %0, 1; @p mov.b32 %0, 2; "
-    "@!p add.u32 %0, %0, %3;}": lambda a, b, c: 2 if a > b else 1 + c & M,
+    "{.reg .pred p; setp.hi.u32 p, %1, %2; mov.b32 %0, 1; @p mov.b32 %0, 2; @!p add.u32 %0, %0, %3;}": lambda a, b, c: (
+        2 if a > b else 1 + c & M
+    ),
     "{.reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {h, l};}": lambda a, b, c: (a >> 16 | a << 16) & M,
     "{.reg .s8 x; cvt.s32.s8 %0, %1;}": lambda a, b, c: ((a & 255) ^ 128) - 128 & M,
     "{.reg .u16 x; cvt.sat.u16.s32 x, %1; cvt.u32.u16 %0, x;}": lambda a, b, c: min(max(signed(a), 0), 65535),
@@ -143,6 +142,4 @@ def test_float_functions(expression: str, reference: Callable[..., np.ndarray]) 
     a, b = ((rng.random(256) * 8 - 4).astype(np.float32) for _ in range(2))
     kept, args = prepare([a, b, np.zeros(256, np.float32)])
     launch(compile_kernel(text), (1, 1, 1), (256, 1, 1), args)
-    np.testing.assert_allclose(
-        kept[2], reference(a.astype(np.float64), b.astype(np.float64)), rtol=4e-7, atol=1e-6
-    )
+    np.testing.assert_allclose(kept[2], reference(a.astype(np.float64), b.astype(np.float64)), rtol=4e-7, atol=1e-6)

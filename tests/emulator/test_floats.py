@@ -32,9 +32,7 @@ def nearest(x: Fraction, dtype: type) -> float:
     top = np.finfo(dtype).max
     near = [np.nextafter(guess, dtype(-np.inf)), guess, np.nextafter(guess, dtype(np.inf))]
     near = [v for v in near if np.isfinite(v)]
-    best = min(
-        near, key=lambda v: (abs(Fraction(float(v)) - x), int(np.asarray(v).view(f"u{v.itemsize}")) & 1)
-    )
+    best = min(near, key=lambda v: (abs(Fraction(float(v)) - x), int(np.asarray(v).view(f"u{v.itemsize}")) & 1))
     limit = Fraction(float(top)) + (Fraction(float(top)) - Fraction(float(np.nextafter(top, dtype(0))))) / 2
     return float(best) if abs(x) < limit else float(np.copysign(np.inf, 1 if x > 0 else -1))
 

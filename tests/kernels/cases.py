@@ -37,9 +37,7 @@ class Case:
         """Compare the arguments after a launch with what is expected."""
         for n, want in self.expect.items():
             got = np.sort(arrays[n]) if n in self.unordered else arrays[n]
-            np.testing.assert_allclose(
-                got, np.sort(want) if n in self.unordered else want, self.rtol, self.atol
-            )
+            np.testing.assert_allclose(got, np.sort(want) if n in self.unordered else want, self.rtol, self.atol)
 
 
 CASES: dict[str, Callable[[Rng], Case]] = {}
@@ -106,9 +104,7 @@ def reduce_shared(rng: Rng) -> Case:
     parts = np.zeros(4 * 128, f4)
     at = np.arange(5000) % 512
     np.add.at(parts, at, a)
-    return Case(
-        (4, 1, 1), (128, 1, 1), [a, np.zeros(4, f4), i4(5000)], {1: parts.reshape(4, 128).sum(1)}, shared=512
-    )
+    return Case((4, 1, 1), (128, 1, 1), [a, np.zeros(4, f4), i4(5000)], {1: parts.reshape(4, 128).sum(1)}, shared=512)
 
 
 @case
@@ -138,9 +134,7 @@ def reduce_atomic(rng: Rng) -> Case:
 @case
 def reduce_last_block(rng: Rng) -> Case:
     a = rng.integers(-99, 99, (6, 128)).astype(i4)
-    return Case(
-        (6, 1, 1), (128, 1, 1), [a, np.zeros(6, i4), np.zeros(1, i4)], {1: a.sum(1), 2: a.sum().reshape(1)}
-    )
+    return Case((6, 1, 1), (128, 1, 1), [a, np.zeros(6, i4), np.zeros(1, i4)], {1: a.sum(1), 2: a.sum().reshape(1)})
 
 
 @case
@@ -235,9 +229,7 @@ def compact_ballot(rng: Rng) -> Case:
 def softmax_rows(rng: Rng) -> Case:
     a = uniform(rng, 6, 333) * 9
     e = np.exp(a.astype(f8) - a.max(1, keepdims=True))
-    return Case(
-        (6, 1, 1), (128, 1, 1), [a, np.zeros_like(a), i4(333)], {1: e / e.sum(1, keepdims=True)}, rtol=2e-5
-    )
+    return Case((6, 1, 1), (128, 1, 1), [a, np.zeros_like(a), i4(333)], {1: e / e.sum(1, keepdims=True)}, rtol=2e-5)
 
 
 @case
@@ -245,9 +237,7 @@ def layer_norm(rng: Rng) -> Case:
     a = uniform(rng, 8, 100)
     d = a.astype(f8)
     want = (d - d.mean(1, keepdims=True)) / np.sqrt(d.var(1, keepdims=True) + 1e-5)
-    return Case(
-        (2, 1, 1), (32, 4, 1), [a, np.zeros_like(a), i4(100), f4(1e-5)], {1: want}, rtol=1e-4, atol=1e-5
-    )
+    return Case((2, 1, 1), (32, 4, 1), [a, np.zeros_like(a), i4(100), f4(1e-5)], {1: want}, rtol=1e-4, atol=1e-5)
 
 
 def _gemm(block: tuple[int, int, int], tile: int) -> Callable[[Rng], Case]:
@@ -294,9 +284,7 @@ def collatz(rng: Rng) -> Case:
             v, k = (3 * v + 1 if v & 1 else v // 2), k + 1
         return k
 
-    return Case(
-        grid(300, 64), (64, 1, 1), [a, np.zeros(300, i4), i4(300)], {1: np.array([steps(int(v)) for v in a])}
-    )
+    return Case(grid(300, 64), (64, 1, 1), [a, np.zeros(300, i4), i4(300)], {1: np.array([steps(int(v)) for v in a])})
 
 
 @case
@@ -452,9 +440,7 @@ def local_array(rng: Rng) -> Case:
 def device_function(rng: Rng) -> Case:
     a, c = uniform(rng, 200), uniform(rng, 6)
     want = np.where(a > 0, np.polyval(c[::-1], a.astype(f8)), np.polyval(c[2:5][::-1], -a.astype(f8)))
-    return Case(
-        grid(200, 64), (64, 1, 1), [a, c, np.zeros(200, f4), i4(200)], {2: want}, rtol=1e-5, atol=1e-6
-    )
+    return Case(grid(200, 64), (64, 1, 1), [a, c, np.zeros(200, f4), i4(200)], {2: want}, rtol=1e-5, atol=1e-6)
 
 
 @case
