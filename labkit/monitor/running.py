@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
-from ..device import torch_if
+from ..device import cupy, current_stream, torch_if
 from ..errors import LabError
 from ..experiment import Work
 
@@ -39,7 +39,7 @@ class CudaQueue:
     @contextmanager
     def here(self) -> Iterator[None]:
         self._stream.wait_stream(self._torch.cuda.current_stream())
-        with self._torch.cuda.stream(self._stream):
+        with self._torch.cuda.stream(self._stream), current_stream() if cupy() is not None else nullcontext():
             yield
 
     def mark(self) -> Any:

@@ -17,7 +17,7 @@ from .sampler import Monitor
 if TYPE_CHECKING:
     from .board import Board
 
-WARM = 1.0  # seconds before the watching: nvidia-smi's meters look back as long
+WARM = 0.8  # seconds before the watching: nvidia-smi's meters look back about as long
 
 
 class Workload:
@@ -109,7 +109,7 @@ def here() -> list[int | str] | None:
     return None if module is None else [str(module.cuda.Device().pci_bus_id)]
 
 
-def workload(seconds: float = 2.5, **grid: Sequence[Any]) -> Callable[[Callable[..., Work]], Workload]:
+def workload(seconds: float = 2.0, **grid: Sequence[Any]) -> Callable[[Callable[..., Work]], Workload]:
     """Make a Workload of a function that returns the Work of one step.
 
     seconds: how long it is watched. grid: each setting and the values it takes.
