@@ -41,6 +41,7 @@ class Board:
         self._runner: Runner | None = None
         self._replay: Replay | None = None
         self._gpu: str | None = None
+        self._marking = False
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self.picture, self._facts, self._awake = b"", "", 0.0
@@ -55,6 +56,7 @@ class Board:
         else:
             self._load()
         self._frame()
+        self._mark()
         self._thread = threading.Thread(target=self._work, name="labkit board", daemon=True)
         self._thread.start()
 
@@ -76,6 +78,8 @@ class Board:
                 self._load()
                 if self._replay is not None:
                     self._replay.play()
+            self._awake = time.monotonic() + LINGER
+            self._frame()
             self._mark()
 
     def _moved(self, _: Any = None) -> None:
@@ -99,7 +103,7 @@ class Board:
 
     def _scrubbed(self, change: Any) -> None:
         with self._lock:
-            if self._replay is not None and abs(change["new"] - self._replay.at) > 0.15:
+            if self._replay is not None and not self._marking:
                 self._replay.seek(float(change["new"]))
                 self._frame()
 
@@ -179,7 +183,9 @@ class Board:
             button.button_style = "info" if on and (self._runner is not None or not self.live) else ""
         if self._replay is not None:
             self.pause.icon = "pause" if self._replay.playing else "play"
+            self._marking = True  # the slider follows the replay here, not the replay the slider
             self.slider.value = round(min(self._replay.at, self.slider.max), 1)
+            self._marking = False
 
     # Widgets
 

@@ -29,6 +29,9 @@ class Queue(Protocol):
     def wait(self, mark: Any) -> None:
         """Return when all before the mark is done."""
 
+    def free(self) -> None:
+        """Give memory that nothing holds back to the driver, so that the memory meter shows it."""
+
 
 class CudaQueue:
     """A stream of torch's; waiting sleeps, so that the CPU meter shows the work and not the wait."""
@@ -50,6 +53,9 @@ class CudaQueue:
     def wait(self, mark: Any) -> None:
         mark.synchronize()
 
+    def free(self) -> None:
+        self._torch.cuda.empty_cache()
+
 
 class CpuQueue:
     """Work that is done when its call returns."""
@@ -63,17 +69,14 @@ class CpuQueue:
     def wait(self, mark: Any) -> None:
         pass
 
+    def free(self) -> None:
+        pass
+
 
 def queue() -> Queue:
     """A queue of this machine's GPU, or of the CPU."""
     torch = torch_if(loaded=False)
     return CpuQueue() if torch is None else CudaQueue(torch)
-
-
-def _free() -> None:
-    from ..panel.attempt import free  # here, so that the command line does not load the panel
-
-    free()
 
 
 _turn = threading.Lock()  # one workload at a time in the process: two would be seen as one by the meters
@@ -150,7 +153,7 @@ class Runner:
             self._first_then_on()
         finally:  # the arrays are out of reach now
             self.work = None
-            _free()
+            self._on.free()
 
     def _first_then_on(self) -> None:
         work, seconds = self._first()

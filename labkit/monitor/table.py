@@ -20,6 +20,7 @@ COLUMNS = {
     "pcie_received": "PCIe in",
     "power": "power",
 }
+TIGHT = "white-space:nowrap;padding:4px 5px"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Beside:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th>{html.escape(head)}</th>" for head in ("", *COLUMNS.values(), "energy"))
+        heads = "".join(f"<th style='{TIGHT}'>{html.escape(head)}</th>" for head in ("", *COLUMNS.values(), "energy"))
         rows = "".join(_row(o) for o in self.observations)
         origin = "<br>".join(map(html.escape, _origins(self.observations)))
         return f"<table class='labkit-beside'><tr>{heads}</tr>{rows}</table><small>{origin}</small>"
@@ -53,7 +54,9 @@ def _row(o: Observation) -> str:
         gap = f"<td colspan='{len(COLUMNS) + 1}' style='text-align:left'><i>{html.escape(o.why)}</i></td>"
         return f"<tr><td style='text-align:left'>{html.escape(o.name)}</td>{gap}</tr>"
     cells = "".join(_cell(name, o.mean(name)) for name in COLUMNS)
-    return f"<tr><td style='text-align:left'>{html.escape(o.name)}</td>{cells}<td>{o.energy()}</td></tr>"
+    return (
+        f"<tr><td style='text-align:left'>{html.escape(o.name)}</td>{cells}<td style='{TIGHT}'>{o.energy()}</td></tr>"
+    )
 
 
 def _cell(name: str, value: float) -> str:
@@ -61,7 +64,7 @@ def _cell(name: str, value: float) -> str:
     if q.unit == "%" and not math.isnan(value):
         share = min(max(value, 0.0), 100.0)
         bar = f"background:linear-gradient(to right,#56b4e966 {share:.1f}%,transparent {share:.1f}%)"
-    return f"<td style='{bar}'>{html.escape(q.text(value))}</td>"
+    return f"<td style='{TIGHT};{bar}'>{html.escape(q.text(value))}</td>"
 
 
 def _origins(observations: Sequence[Observation]) -> list[str]:
