@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from .gpm import Gpm
 from .meters import METERS, PCIE, Meter
 from .quantities import GPM
 
+SLOW = 0.45  # seconds between two readings of what moves slowly
 # PCIe bytes/s of a lane one way, by generation, after its encoding.
 LANE = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
@@ -47,9 +49,16 @@ class Gpu:
         self.lost = ""
         instance = None if parent is None else nvml.ask("nvmlDeviceGetGpuInstanceId", handle)
         self._gpm = Gpm(nvml, self._whole, instance)
-        self._meters = [*METERS, *(PCIE if self._gpm.missing else ())]
+        self._calls: dict[Meter, list[Any]] = {}
+        self._add(METERS)
+        self._gpm_missing, self._slow_due = False, 0.0
         self._energy: float | None = None
         self.facts = self._facts()
+
+    def _add(self, meters: Sequence[Meter]) -> None:
+        for meter in meters:
+            whose = self._handle if meter.own else self._whole
+            self._calls[meter] = [meter.function, whose, *meter.arguments(self._nvml)]
 
     def _facts(self) -> Facts:
         memory = self._memory(self._handle)
@@ -87,33 +96,43 @@ class Gpu:
     def read(self) -> dict[str, Any]:
         """One reading: series → value, without those that are missing; `limited_by` is text."""
         row: dict[str, Any] = {}
-        for meter in list(self._meters):
-            if self.lost:
+        now = time.monotonic()
+        slow = now >= self._slow_due
+        if slow:
+            self._slow_due = now + SLOW
+        for meter, call in list(self._calls.items()):
+            if meter.slow and not slow:
+                continue
+            answer = self._nvml.answer(*call)
+            if answer.refusal in LOST:
+                self.lost = LOST[answer.refusal]
                 return {}
-            row.update(self._read(meter))
+            if not answer.refusal:
+                row.update(zip(meter.names, meter.take(answer.value), strict=True))
+            if answer.refusal in NEVER or (not answer.refusal and row[meter.names[0]] is None):
+                self._drop(meter, NEVER.get(answer.refusal, NEVER["NotSupported"]))
         row.update(self._gpm.read())
-        self._say_gpm()
+        row = {name: value for name, value in row.items() if value is not None}
+        if self._gpm.missing and not self._gpm_missing:
+            self._without_gpm()
         return row
 
-    def _read(self, meter: Meter) -> dict[str, Any]:
-        whose = self._handle if meter.own else self._whole
-        answer = self._nvml.answer(meter.function, whose, *meter.arguments(self._nvml))
-        if answer.refusal in LOST:
-            self.lost = LOST[answer.refusal]
-        elif answer.refusal in NEVER:
-            self._meters.remove(meter)
-            self.missing.update(dict.fromkeys(meter.names, NEVER[answer.refusal]))
-        elif not answer.refusal:
-            values = meter.take(answer.value)
-            return {name: value for name, value in zip(meter.names, values, strict=True) if value is not None}
-        return {}
+    def _drop(self, meter: Meter, why: str) -> None:
+        """Ask no more for what is refused for good."""
+        del self._calls[meter]
+        self.missing.update(dict.fromkeys(meter.names, why))
 
-    def _say_gpm(self) -> None:
-        names = [name for name, _ in GPM.values()]
-        if self._gpm.missing:
-            without = [n for n in names if not n.startswith("pcie")]
-            self.missing.update(dict.fromkeys(without, self._gpm.missing))
-        self.missing.update(self._gpm.refused)
+    def _without_gpm(self) -> None:
+        """Say what is missing then, and take the PCIe traffic from where older GPUs have it."""
+        self._gpm_missing = True
+        names = [name for name, _ in GPM.values() if not name.startswith("pcie")]
+        self.missing.update(dict.fromkeys(names, self._gpm.missing))
+        self._add(PCIE)
+
+    @property
+    def without(self) -> dict[str, str]:
+        """What is missing and why, GPM's own refusals included."""
+        return {**self.missing, **self._gpm.refused}
 
     def since_start(self, row: dict[str, Any]) -> dict[str, Any]:
         """The same row with the energy counted from the first reading on."""
@@ -142,17 +161,26 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value or "")
 
 
-def gpus(nvml: Nvml, wanted: Sequence[int | str] | None = None) -> list[Gpu]:
+def gpus(nvml: Nvml, wanted: Sequence[int | str] | None = None, absent: dict[str, str] | None = None) -> list[Gpu]:
     """All GPUs of the machine, a GPU's MIG instances in its place; or those `wanted`.
 
     wanted: NVML indices, or PCI bus ids as CUDA gives them. Raises LabError for one that is not there.
+    absent: receives label → why, for those of all GPUs that cannot be opened.
     """
     if nvml.silent:
         if wanted:
             raise LabError(f"monitor the GPUs {list(wanted)}", nvml.silent, "Monitor(): the host")
         return []
     count = nvml.ask("nvmlDeviceGetCount") or 0
-    return [gpu for index in (range(count) if wanted is None else wanted) for gpu in _at(nvml, index, count)]
+    found: list[Gpu] = []
+    for index in range(count) if wanted is None else wanted:
+        try:
+            found += _at(nvml, index, count)
+        except LabError as error:
+            if wanted is not None or absent is None:
+                raise
+            absent[str(index)] = error.found
+    return found
 
 
 def _at(nvml: Nvml, index: int | str, count: int) -> list[Gpu]:

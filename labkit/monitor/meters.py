@@ -14,7 +14,8 @@ class Meter:
     """One NVML function and the series it fills.
 
     take: its value → one value a series. args: numbers, or names of NVML's constants; a tuple of names
-    is passed as a list. own: ask the MIG instance itself, not the whole GPU.
+    is passed as a list. own: ask the MIG instance itself, not the whole GPU. slow: moves slowly, and is asked
+    twice a second.
     """
 
     function: str
@@ -22,6 +23,7 @@ class Meter:
     take: Callable[[Any], tuple[Any, ...]]
     args: tuple[Any, ...] = ()
     own: bool = False
+    slow: bool = False
 
     def arguments(self, nvml: Nvml) -> list[Any]:
         """The arguments after the handle, constants looked up."""
@@ -54,8 +56,8 @@ METERS = (
     Meter("nvmlDeviceGetFieldValues", ("power_now",), _field, (("NVML_FI_DEV_POWER_INSTANT",),)),
     Meter("nvmlDeviceGetTotalEnergyConsumption", ("energy",), _scaled(1e-3)),
     Meter("nvmlDeviceGetClockInfo", ("sm_clock",), _scaled(1e6), ("NVML_CLOCK_SM",)),
-    Meter("nvmlDeviceGetClockInfo", ("memory_clock",), _scaled(1e6), ("NVML_CLOCK_MEM",)),
-    Meter("nvmlDeviceGetTemperature", ("temperature",), _scaled(1.0), ("NVML_TEMPERATURE_GPU",)),
+    Meter("nvmlDeviceGetClockInfo", ("memory_clock",), _scaled(1e6), ("NVML_CLOCK_MEM",), slow=True),
+    Meter("nvmlDeviceGetTemperature", ("temperature",), _scaled(1.0), ("NVML_TEMPERATURE_GPU",), slow=True),
     Meter(
         "nvmlDeviceGetCurrentClocksThrottleReasons",
         ("limited_by",),

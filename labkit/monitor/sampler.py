@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..plots import Drawing
 
 KEPT = 36_000  # instants: an hour at 10 Hz; beyond, every second one is let go
-HOST_SHARE = 0.002  # of one core for the host's readings: on machines of many cores they come less often
+HOST_SHARE = 0.0015  # of one core for the host's readings: on machines of many cores they come less often
 PROCESSES = 2.0  # seconds between two looks at the processes
 
 
@@ -60,7 +60,8 @@ class Monitor:
         if self._thread is not None:
             raise LabError("start a monitor", "it is running", "stop it first, or make another")
         nvml = Nvml()
-        self._silent, self._gpus, self._host = nvml.silent, gpus(nvml, self._wanted), Host()
+        self._absent: dict[str, str] = {}
+        self._silent, self._gpus, self._host = nvml.silent, gpus(nvml, self._wanted, self._absent), Host()
         self._forget()
         self._host_due = self._processes_due = 0.0
         self.began = time.monotonic()
@@ -167,7 +168,8 @@ class Monitor:
         )
 
     def _missing(self) -> dict[str, dict[str, str]]:
-        found = {gpu.label: dict(gpu.missing) for gpu in self._gpus}
+        found = {label: {"everything": why} for label, why in self._absent.items()}
+        found.update({gpu.label: gpu.without for gpu in self._gpus})
         for gpu in self._gpus:
             if gpu.lost:
                 at = self._lost_at.get(gpu.label, 0.0)

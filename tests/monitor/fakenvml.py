@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -56,7 +57,7 @@ class FakeNvml(types.ModuleType):
         if name.startswith("__") or name in self.lacks:
             raise AttributeError(name)
         if name.startswith("nvml") and callable(getattr(real, name, None)):
-            value: Any = lambda *args: self._call(name, *args)  # noqa: E731
+            value: Any = functools.partial(self._call, name)
         else:
             value = getattr(real, name)
         setattr(self, name, value)  # found at once from now on: the fake's own time counts in the test of cost
@@ -65,9 +66,8 @@ class FakeNvml(types.ModuleType):
     def _call(self, name: str, *args: Any) -> Any:
         if name == "nvmlInit" and self.driver:
             raise real.NVMLError(self.driver)
-        card = next((a for a in args if isinstance(a, Card)), None)
-        if card is not None:
-            self._refuse(card, name)
+        if args and isinstance(args[0], Card):
+            self._refuse(args[0], name)
         answer = ANSWERS.get(name)
         assert answer is not None, f"the fake has no {name}"
         return answer(self, *args)

@@ -103,6 +103,20 @@ def test_a_driver_that_does_not_know_gpm(install):
     assert "too old" in watched().missing["0"]["tensor"]
 
 
+def test_a_field_that_the_driver_does_not_have(install, monkeypatch):
+    fake = install(Card())
+    fields = fake.nvmlDeviceGetFieldValues
+
+    def without(card, ids):
+        values = fields(card, ids)
+        values[0].nvmlReturn = real.NVML_ERROR_NOT_SUPPORTED
+        return values
+
+    fake.nvmlDeviceGetFieldValues = without
+    seen = watched(0.1)
+    assert seen.missing["0"]["power_now"].startswith("not offered") and seen.mean("power") == 650
+
+
 def test_a_package_that_does_not_know_a_constant(install):
     install(Card(), lacks=("NVML_FI_DEV_POWER_INSTANT", "NVML_GPM_METRIC_INTEGER_UTIL", "nvmlMemory_v2"))
     seen = watched()
@@ -125,13 +139,13 @@ def test_a_passing_failure_leaves_a_hole_not_an_end(install):
     install(card)
     with Monitor(20) as monitor:
         time.sleep(0.15)
-        card.refused["nvmlDeviceGetTemperature"] = real.NVML_ERROR_TIMEOUT
+        card.refused["nvmlDeviceGetPowerUsage"] = real.NVML_ERROR_TIMEOUT
         time.sleep(0.15)
-        del card.refused["nvmlDeviceGetTemperature"]
+        del card.refused["nvmlDeviceGetPowerUsage"]
         time.sleep(0.15)
-    temperatures = monitor.samples.series("temperature")
-    assert None in temperatures and temperatures[0] == temperatures[-1] == 57
-    assert "temperature" not in monitor.samples.missing.get("0", {})
+    power = monitor.samples.series("power")
+    assert None in power and power[0] == power[-1] == 650
+    assert "power" not in monitor.samples.missing.get("0", {})
 
 
 def test_a_gpu_that_is_lost_ends_alone(install):
@@ -142,6 +156,28 @@ def test_a_gpu_that_is_lost_ends_alone(install):
     assert seen.series("utilisation", "1")[-1] is None
     assert seen.series("utilisation", "0")[-1] == 100
     assert "lost" in str(seen.summary())
+
+
+def test_a_gpu_that_may_not_be_opened_is_named_and_the_others_are_read(install, monkeypatch):
+    fake = install(Card(), Card("NVIDIA L4", gpm=None))
+    opened = fake.nvmlDeviceGetHandleByIndex
+
+    def refuse(index):
+        if index == 0:
+            raise real.NVMLError(real.NVML_ERROR_NO_PERMISSION)
+        return opened(index)
+
+    fake.nvmlDeviceGetHandleByIndex = refuse
+    seen = watched(0.1)
+    assert [gpu.label for gpu in seen.gpus] == ["1"] and "permission refused" in seen.missing["0"]["everything"]
+
+
+def test_gpm_that_is_refused_later_leaves_the_pcie_meters(install):
+    card = Card(refused_after={"nvmlGpmSampleGet": (5, real.NVML_ERROR_NO_PERMISSION)})
+    install(card)
+    seen = watched(0.8)
+    assert "permission refused" in seen.missing["0"]["dram"] and seen.series("pcie_received")[-1] == 3e6
+    assert seen.mean("dram") == 15, "what was read before stays"
 
 
 def test_several_gpus_and_a_choice_of_them(install):

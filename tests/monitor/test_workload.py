@@ -189,3 +189,12 @@ def test_the_terminal_without_a_gpu(monkeypatch):
     with Monitor(20) as monitor:
         time.sleep(0.1)
     assert "no GPU: nvidia-ml-py is not installed" in "\n".join(screen(monitor.samples))
+
+
+def test_the_command_line_watches_and_saves(h200, tmp_path, capsys):
+    from labkit.__main__ import main
+
+    path = tmp_path / "run.json"
+    assert main(["monitor", "--seconds", "0.2", "--hertz", "20", "--save", str(path)]) == 0
+    assert "SM activity: 82.0 %" in capsys.readouterr().out and Monitor.load(path).mean("power") == 650
+    assert main(["monitor", "--hertz", "0"]) == 1
