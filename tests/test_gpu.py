@@ -103,3 +103,14 @@ def test_the_drivers_resources_and_the_measured_ceilings():
     gpu = live()
     assert gpu.copy_bandwidth > 1e11 and gpu.bf16_flops > gpu.fp32_flops > 1e12
     assert labkit.kernel(SCALE).resources.registers > 0 and cupy() is not None
+
+
+def test_subnormal_numbers_count_as_zero_on_both_engines():
+    """CuPy compiles with -ftz=true; the emulator does the same."""
+    source = 'extern "C" __global__ void half_of(const float* a, float* out) { out[0] = a[0] * 0.5f; }'
+    tiny, on_host = np.array([1.5e-38], np.float32), np.ones(1, np.float32)
+    on_gpu = labkit.xp.ones(1, labkit.xp.float32)
+    half_of = labkit.kernel(source)
+    half_of(1, 1, (labkit.xp.asarray(tiny), on_gpu))
+    half_of.run_emulated(1, 1, (tiny, on_host))
+    assert on_gpu.get()[0] == on_host[0] == 0

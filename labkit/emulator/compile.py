@@ -66,15 +66,16 @@ class Compiled:
 
 
 def compile_kernel(source: str, name: str | None = None, defines: Mapping[str, object] | None = None,
-                   arch: str = "sm_90") -> Compiled:  # fmt: skip
+                   arch: str = "sm_90", ftz: bool = True) -> Compiled:  # fmt: skip
     """Compile CUDA C for the emulator.
 
     source: CUDA C.  name: the kernel; may be left out when there is only one; templates as "copy<float, 4>".
     defines: preprocessor names and values.  arch: the architecture that resources are reported for.
+    ftz: subnormal float32 values count as zero, as in every kernel that CuPy's RawKernel compiles.
     Returns Compiled (cached).  Raises LabError with the compiler's message and the reader's line.
     """
     given = tuple((str(k), str(v)) for k, v in (defines or {}).items())
-    return _compile(source, name, given, arch)
+    return _compile(source, name, given, arch, ftz)
 
 
 def with_defines(source: str, defines: Mapping[str, object]) -> str:
@@ -93,12 +94,14 @@ def compiled_from_ptx(ptx: str, name: str | None = None, source: str | None = No
 
 
 @lru_cache(maxsize=256)
-def _compile(source: str, name: str | None, defines: tuple[tuple[str, str], ...], arch: str) -> Compiled:
+def _compile(
+    source: str, name: str | None, defines: tuple[tuple[str, str], ...], arch: str, ftz: bool
+) -> Compiled:
     options = [f"-I{path}" for path in include_paths()]
     options += ["-default-device", "--std=c++17"]
     wanted = name or ""
     template = wanted if re.search(r"[<:(]", wanted) else None
-    options += ["-arch=" + arch, "-lineinfo", "--ptxas-options=-v"]
+    options += ["-arch=" + arch, "-lineinfo", "--ptxas-options=-v", f"--ftz={str(ftz).lower()}"]
     ptx, log, lowered = _nvrtc(with_defines(source, dict(defines)), options, template)
     module = parse(ptx)
     entry = _pick(module, lowered or name, source)

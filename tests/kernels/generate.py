@@ -58,7 +58,7 @@ class Program:
 
 def compile_program(made: Program) -> list[Compiled]:
     """All kernels for the emulator: compiled together, then each parsed alone, which is quick."""
-    together = compile_kernel(made.source, made.kernels[0].name, arch="compute_90").ptx
+    together = compile_kernel(made.source, made.kernels[0].name, arch="compute_90", ftz=False).ptx
     head, *entries = re.split(r"(?=^\s*\.visible \.entry )", together, flags=re.M)
     texts = {name[1]: head + e for e in entries if (name := re.search(r"\.entry (\w+)", e))}
     return [compiled_from_ptx(texts[k.name], k.name, made.source) for k in made.kernels]
