@@ -18,12 +18,13 @@ EVERY = 0.5  # seconds between two drawings
 
 
 def watch(
-    hertz: float = 10.0, seconds: float = float("inf"), save: Path | None = None, out: TextIO = sys.stdout
+    hertz: float = 10.0, seconds: float = float("inf"), save: Path | None = None, out: TextIO | None = None
 ) -> int:
     """Show the meters until `seconds` are over or Ctrl-C; then the summary, and JSON in `save`. Returns 0.
 
     On a terminal the lines are drawn in place; into a file or a pipe goes the summary alone.
     """
+    out = out or sys.stdout
     monitor = Monitor(hertz).start()
     drawn, end = 0, time.monotonic() + seconds
     try:
