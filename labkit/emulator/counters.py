@@ -167,21 +167,33 @@ def _cost(x: LineCounts) -> float:
             + x.shared_load_conflicts + x.shared_store_conflicts)  # fmt: skip
 
 
+def _per(sectors: int, requests: int) -> str:
+    return f"{sectors / requests:.1f}" if requests else ""
+
+
+COLUMNS = ("line", "source", "sectors / load", "sectors / store", "conflicts", "lanes", "warp instructions")
+
+
+def _cells(x: LineCounts) -> tuple[str, ...]:
+    return (
+        str(x.line),
+        f"<code>{html.escape(x.text)}</code>",
+        _per(x.global_load_sectors, x.global_load_requests),
+        _per(x.global_store_sectors, x.global_store_requests),
+        f"{conflicts:,}" if (conflicts := x.shared_load_conflicts + x.shared_store_conflicts) else "",
+        f"{x.lane_efficiency:.0%}",
+        f"{x.warp_instructions:,}",
+    )
+
+
 def _table(c: Counts) -> str:
     worst = max([_cost(x) for x in c.by_line], default=0.0) or 1.0
-    head = "<tr><th>line</th><th style='text-align:left'>source</th><th>sectors / request</th><th>conflicts</th>"
-    rows = [head + "<th>lanes</th><th>warp instructions</th></tr>"]
+    left = " style='text-align:left'"
+    rows = ["".join(f"<th{left if name == 'source' else ''}>{name}</th>" for name in COLUMNS)]
     for x in c.by_line:
-        requests = x.global_load_requests + x.global_store_requests
-        sectors = x.global_load_sectors + x.global_store_sectors
         shade = f"background:rgba(230,159,0,{0.55 * _cost(x) / worst:.2f})"
-        rows.append(
-            f"<tr style='{shade}'><td>{x.line}</td>"
-            f"<td style='text-align:left'><code>{html.escape(x.text)}</code></td>"
-            f"<td>{f'{sectors / requests:.1f}' if requests else ''}</td>"
-            f"<td>{x.shared_load_conflicts + x.shared_store_conflicts or ''}</td>"
-            f"<td>{x.lane_efficiency:.0%}</td><td>{x.warp_instructions:,}</td></tr>"
-        )
+        cells = "".join(f"<td{left if n == 1 else ''}>{cell}</td>" for n, cell in enumerate(_cells(x)))
+        rows.append(f"<tr style='{shade}'>{cells}</tr>")
     note = f"{c.blocks:,} blocks" + (", counted on a sample of them" if c.sampled else "")
     facts = (
         f"{c.load_sectors_per_request:.1f} sectors per load request · "
