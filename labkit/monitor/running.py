@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -84,14 +85,14 @@ _current: Runner | None = None
 
 
 class Runner:
-    """Runs what `make()` returns until stopped; `done` counts the steps that have ended.
+    """Runs what `make()` returns until stopped, and counts the steps that have ended.
 
     Starting one ends the one before. `work` is there once the first step has run and its check, if any, has passed.
     """
 
     def __init__(self, make: Callable[[], Work], on: Queue | None = None) -> None:
         self.work: Work | None = None
-        self.done = 0
+        self._tick = (time.monotonic(), 0)
         self.error: BaseException | None = None
         self._make, self._on = make, on or queue()
         self._ended, self._ready = threading.Event(), threading.Event()
@@ -128,13 +129,13 @@ class Runner:
         return self._thread.is_alive()
 
     def rate(self, since: tuple[float, int]) -> float:
-        """Steps per second since a `now()`."""
+        """Steps per second since a `now()`; nan if none has ended since."""
         at, done = self.now()
-        return (done - since[1]) / (at - since[0])
+        return (done - since[1]) / (at - since[0]) if done > since[1] else math.nan
 
     def now(self) -> tuple[float, int]:
-        """The time in seconds, and the steps done by then."""
-        return time.monotonic(), self.done
+        """When the last step ended, in seconds, and how many have ended."""
+        return self._tick
 
     def _run(self) -> None:
         try:
@@ -157,7 +158,7 @@ class Runner:
 
     def _first_then_on(self) -> None:
         work, seconds = self._first()
-        self.work = work
+        self.work, self._tick = work, (time.monotonic(), 0)
         self._ready.set()
         self._go_on(work, min(max(int(BURST / seconds), 1), MOST))
 
@@ -182,8 +183,10 @@ class Runner:
                 work.run()
             flying.append(self._on.mark())
             if len(flying) > 2:
-                self._on.wait(flying.popleft())
-                self.done += burst
+                self._ended_by(flying.popleft(), burst)
         while flying:
-            self._on.wait(flying.popleft())
-            self.done += burst
+            self._ended_by(flying.popleft(), burst)
+
+    def _ended_by(self, mark: Any, steps: int) -> None:
+        self._on.wait(mark)
+        self._tick = (time.monotonic(), self._tick[1] + steps)
