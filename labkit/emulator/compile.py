@@ -94,9 +94,7 @@ def compiled_from_ptx(ptx: str, name: str | None = None, source: str | None = No
 
 
 @lru_cache(maxsize=256)
-def _compile(
-    source: str, name: str | None, defines: tuple[tuple[str, str], ...], arch: str, ftz: bool
-) -> Compiled:
+def _compile(source: str, name: str | None, defines: tuple[tuple[str, str], ...], arch: str, ftz: bool) -> Compiled:
     options = [f"-I{path}" for path in include_paths()]
     options += ["-default-device", "--std=c++17"]
     wanted = name or ""
