@@ -14,7 +14,6 @@ from .gpm import Gpm
 from .meters import METERS, PCIE, Meter
 from .quantities import GPM
 
-SLOW = 0.45  # seconds between two readings of what moves slowly
 # PCIe bytes/s of a lane one way, by generation, after its encoding.
 LANE = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
@@ -51,7 +50,8 @@ class Gpu:
         self._gpm = Gpm(nvml, self._whole, instance)
         self._calls: dict[Meter, list[Any]] = {}
         self._add(METERS)
-        self._gpm_missing, self._slow_due = False, 0.0
+        self._gpm_missing = False
+        self._due: dict[Meter, float] = {}
         self._energy: float | None = None
         self.facts = self._facts()
 
@@ -97,12 +97,10 @@ class Gpu:
         """One reading: series → value, without those that are missing; `limited_by` is text."""
         row: dict[str, Any] = {}
         now = time.monotonic()
-        slow = now >= self._slow_due
-        if slow:
-            self._slow_due = now + SLOW
         for meter, call in list(self._calls.items()):
-            if meter.slow and not slow:
+            if now < self._due.get(meter, 0.0):
                 continue
+            self._due[meter] = now + meter.every
             answer = self._nvml.answer(*call)
             if answer.refusal in LOST:
                 self.lost = LOST[answer.refusal]

@@ -85,9 +85,14 @@ class Samples:
         return math.fsum(there) / len(there) if there else math.nan
 
     def joules(self, gpu: str | None = None) -> float:
-        """Energy between the first instant and the last: NVML's counter, or else mean power × time."""
-        counted = [value for value in self.series("energy", gpu) if value is not None]
-        return counted[-1] - counted[0] if len(counted) > 1 else self.mean("power", gpu) * self.seconds
+        """Energy between the first instant and the last: by NVML's counter, or else mean power × time."""
+        counted = [
+            (t, value) for t, value in zip(self.time, self.series("energy", gpu), strict=True) if value is not None
+        ]
+        if len(counted) < 2:
+            return self.mean("power", gpu) * self.seconds
+        (first, before), (last, after) = counted[0], counted[-1]
+        return (after - before) / (last - first) * self.seconds
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One row for each instant and GPU, the host's series beside it; what is missing is left out."""

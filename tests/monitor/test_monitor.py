@@ -13,6 +13,7 @@ from labkit import LabError
 from labkit.monitor import Monitor
 from labkit.monitor.gpm import APART
 from labkit.monitor.quantities import ALL, GPM
+from labkit.monitor.samples import HOST, Samples
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 from fakenvml import Card, FakeNvml
@@ -34,6 +35,12 @@ def watched(seconds=0.35, hertz=20, **more):
     return seen.samples
 
 
+def test_energy_is_the_counters_rise_over_the_whole_time_or_else_power_times_time():
+    counter = {"energy": (0.0, None, 100.0, None), "power": (10.0,) * 4}
+    assert Samples((0.0, 1.0, 2.0, 3.0), {HOST: counter}).joules() == 150
+    assert Samples((0.0, 1.0, 2.0, 3.0), {HOST: {"power": (10.0,) * 4}}).joules() == 30
+
+
 def test_reads_every_meter_in_base_units(install):
     fake = install(Card())
     seen = watched()
@@ -44,7 +51,8 @@ def test_reads_every_meter_in_base_units(install):
     assert seen.mean("sm_clock") == 1755e6 and seen.mean("memory_clock") == 3201e6
     assert seen.mean("temperature") == 57 and seen.mean("memory_used") == 20 << 30
     assert set(seen.series("limited_by")) == {"power cap"}
-    assert seen.joules() == pytest.approx(50 * (len(seen) - 1))
+    counted = [joules for joules in seen.series("energy") if joules is not None]
+    assert counted == pytest.approx([50 * reading for reading in range(len(counted))])
     facts = seen.gpus[0]
     assert (facts.power_limit, facts.slowdown, facts.sm_clock) == (700, 90, 1980e6)
     assert facts.pcie == pytest.approx(63e9, rel=0.01)
