@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
 import time
@@ -55,6 +56,7 @@ class CudaQueue:
         mark.synchronize()
 
     def free(self) -> None:
+        gc.collect()
         self._torch.cuda.empty_cache()
 
 
@@ -150,6 +152,7 @@ class Runner:
     def _work_on(self) -> None:
         if self._ended.is_set():
             return
+        self._on.free()  # what the workload before held may have been let go only now
         try:
             self._first_then_on()
         finally:  # the arrays are out of reach now
