@@ -12,11 +12,11 @@ from ..device import is_live
 from ..panel.attempt import told
 from ..panel.board import STYLE
 from ..panel.controls import control
-from ..plots.meters import WIDTH, Meters
+from ..plots.meters import BACK, WIDTH, Meters
 from .replay import Replay
 from .sampler import Monitor
 from .samples import Samples
-from .view import BACK, facts, view
+from .view import facts, view
 
 if TYPE_CHECKING:
     from .running import Runner

@@ -125,7 +125,7 @@ class Samples:
             return None
         from ..plots.meters import over_time
 
-        return over_time(self, names)
+        return over_time(self, names, str(self.summary()))
 
     def to_dict(self, host_cores: bool = True) -> dict[str, Any]:
         """Plain JSON types, numbers to five digits; the inverse of `from_dict`."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from ..plots.meters import BACK, Dial, View
 from .quantities import ALL
 from .samples import Samples
-
-BACK = 10.0  # seconds that the lines look back
-Series = Sequence[float | None]
 
 LINES = {"utilisation": "utilisation", "sm_active": "SM", "tensor": "tensor", "dram": "DRAM"}
 DIALS = (
@@ -27,31 +23,6 @@ DIALS = (
     ("memory_used", "memory used"),
     ("cpu_busiest", "busiest core"),
 )
-
-
-@dataclass(frozen=True)
-class Dial:
-    """One bar: its name, its share of full scale (None where missing), and the value in words."""
-
-    name: str
-    label: str
-    share: float | None
-    text: str
-
-
-@dataclass(frozen=True)
-class View:
-    """One frame: the dials; the last seconds of some percentages and of the power in watts.
-
-    time: seconds, 0 is now. limit: of the power, in watts.
-    """
-
-    dials: tuple[Dial, ...]
-    time: Sequence[float]
-    lines: Mapping[str, Series]
-    power: Series
-    limit: float | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def view(samples: Samples, gpu: str | None = None, at: float | None = None) -> View:

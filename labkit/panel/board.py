@@ -22,7 +22,8 @@ Settings = dict[str, Any]
 _measuring = threading.Lock()  # one measurement at a time in the process: two would disturb each other
 
 STYLE = (
-    "<style>.labkit-figure{border-radius:6px}"
+    # What changes inside a panel must not make the browser lay out the whole notebook again.
+    "<style>.labkit-panel{contain:content}.labkit-figure{border-radius:6px}"
     ".labkit-note{line-height:1.5;font-size:var(--jp-ui-font-size1,13px)}"
     ".labkit-busy{opacity:.75;font-style:italic}"
     ".labkit-error{white-space:pre-wrap;margin:0;padding:6px 10px;border-left:4px solid #d55e00;"
@@ -160,7 +161,7 @@ class Panel:
             self.image.value = self.picture
 
     def _say(self, busy: str = "") -> None:
-        self.note.value = STYLE + f"<div class='labkit-note'>{self._told(busy)}</div>"
+        self.note.value = f"<div class='labkit-note'>{self._told(busy)}</div>"
 
     def _told(self, busy: str) -> str:
         if busy:
@@ -202,7 +203,8 @@ class Panel:
              w.VBox([self.image], layout={"flex": "1 1 380px", "max_width": f"{WIDTH + 8}px"})],
             layout={"flex_flow": "row wrap", "align_items": "center"},
         )  # fmt: skip
-        self.widget = w.VBox([beside, self.note])
+        # A style of its own: sent with the facts it would restyle the whole page at every move.
+        self.widget = w.VBox([beside, self.note, w.HTML(STYLE, layout={"height": "0"})])
         self.widget.add_class("labkit-panel")
         self._say()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,13 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from labkit.monitor.quantities import ALL
-from labkit.monitor.view import BACK, Dial, Series, View
 from labkit.plots import paper
 from labkit.plots.words import Words
 
-if TYPE_CHECKING:
-    from labkit.monitor.samples import Samples
-
+BACK = 10.0  # seconds that the lines look back
+Series = Sequence[float | None]
 WIDTH, ROW, SCALE = 640, 25, 1.5  # CSS pixels; device pixels to one
 BARS, VALUES = (0.19, 0.375), 0.385  # from where to where of the width a bar goes; where its value stands
 COLOURS = {
@@ -28,6 +27,41 @@ COLOURS = {
     "tensor": paper.GREEN,
     "dram": paper.VERMILLION,
 }
+
+
+class Samples(Protocol):
+    """What a drawing over time needs; `labkit.monitor.samples.Samples` is one."""
+
+    @property
+    def time(self) -> tuple[float, ...]: ...
+    @property
+    def seconds(self) -> float: ...
+    def series(self, name: str, gpu: str | None = None) -> list[float | None]: ...
+
+
+@dataclass(frozen=True)
+class Dial:
+    """One bar: its name, its share of full scale (None where missing), and the value in words."""
+
+    name: str
+    label: str
+    share: float | None
+    text: str
+
+
+@dataclass(frozen=True)
+class View:
+    """One frame: the dials; the last seconds of some percentages and of the power in watts.
+
+    time: seconds, 0 is now. limit: of the power, in watts.
+    """
+
+    dials: tuple[Dial, ...]
+    time: Sequence[float]
+    lines: Mapping[str, Series]
+    power: Series
+    limit: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Meters:
@@ -136,7 +170,7 @@ def _key(axes: Axes, handles: list[Line2D]) -> None:
     made.set_in_layout(False)
 
 
-def over_time(samples: Samples, names: Sequence[str] = ()) -> paper.Drawing:
+def over_time(samples: Samples, names: Sequence[str] = (), text: str = "") -> paper.Drawing:
     """Draw series of `samples` over time, one row of axes a unit.
 
     names: see labkit.monitor.quantities; the shares, the power and the SM clock if left out. A grey
@@ -154,7 +188,7 @@ def over_time(samples: Samples, names: Sequence[str] = ()) -> paper.Drawing:
             axes.set_xticklabels([])
         else:
             axes.set_xlabel("seconds", color=paper.INK, fontsize=paper.TEXT)
-    return paper.Drawing(figure, str(samples.summary()))
+    return paper.Drawing(figure, text)
 
 
 def _has(samples: Samples, name: str) -> bool:
