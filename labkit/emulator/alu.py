@@ -49,6 +49,7 @@ from labkit.emulator.bits import (
     szext,
     testp,
 )
+from labkit.emulator.flushing import is_flushed
 from labkit.emulator.lifting import apply, lift, slot_of
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
@@ -118,7 +119,7 @@ def alu(i: Instr, p: Program, pc: int) -> Step:
     """A step that computes a table entry and writes its destination."""
     kind = i.types[0] if i.types else "b32"
     make, inputs = TABLE[i.op]
-    f = lift(make, i.mods, kind)
+    f = lift(make, i.mods, kind, [is_flushed(a, p, p.flushed) for a in i.args[1:]])
     reads = [reader(a, t, p) for a, t in zip(i.args[1:], inputs(i, kind), strict=False)]
     slot = slot_of(i.args[0], p)
     return apply(f, reads, slot) if slot is not None else (lambda w: None)

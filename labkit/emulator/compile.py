@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from labkit.emulator.flushing import flushed_slots
 from labkit.emulator.latency import waits
 from labkit.emulator.program import Program, build
 from labkit.emulator.ptx import WIDTH, Module, parse
@@ -116,6 +117,7 @@ def _compiled(source: str, ptx: str, resources: Resources | None, module: Module
         offset += p.size
     program = build(module, name, source)
     program.waits = waits(program)
+    program.flushed = flushed_slots(program)
     return Compiled(source, name, ptx, resources, Entry(name, tuple(params)), program)
 
 

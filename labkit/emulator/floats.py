@@ -137,7 +137,9 @@ def flush(a: Array) -> Array:
     if a.dtype != F32:
         return a
     tiny = np.abs(a) < np.float32(1.1754944e-38)
-    return np.where(tiny, np.copysign(np.float32(0), a), a) if tiny.any() else a
+    if not tiny.any() or not a[tiny].any():
+        return a
+    return np.where(tiny, np.copysign(np.float32(0), a), a)
 
 
 def from_bf16(a: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,15 +33,18 @@ def apply(f: Function, reads: list[Read], slot: int) -> Step:
     return lambda w: w.put(slot, f(*(r(w) for r in reads)))
 
 
-def lift(make: Make, mods: Mods, kind: str) -> Function:
-    """The function for `kind`: bfloat16 through float, pairs by halves, .ftz, .sat and .relu around it."""
+def lift(make: Make, mods: Mods, kind: str, flushed: Sequence[bool] = ()) -> Function:
+    """The function for `kind`: bfloat16 through float, pairs by halves, .ftz, .sat and .relu around it.
+
+    flushed: which arguments are known to hold no subnormal number.
+    """
     if kind in PACKED:
         return pairwise(lift(make, tuple(PACKED.get(m, m) for m in mods), PACKED[kind]), DTYPE[PACKED[kind]])
     f = make(mods, kind)
     if kind == "bf16" and getattr(f, "floats", True):
         f = through_bf16(f)
     if "ftz" in mods and kind == "f32":
-        f = _ftz(f)
+        f = _ftz(f, flushed)
     if "sat" in mods and kind in ("f16", "f32", "f64", "bf16"):
         f = _after(f, lambda x: np.where(x > 0, np.minimum(x, x.dtype.type(1)), x.dtype.type(0)))
     if "relu" in mods and kind != "bf16":
@@ -68,9 +71,11 @@ def through_bf16(f: Function) -> Function:
     return wide
 
 
-def _ftz(f: Function) -> Function:
+def _ftz(f: Function, clean: Sequence[bool]) -> Function:
+    known = [*clean, False, False, False, False]
+
     def flushed(*args: Array) -> Array:
-        out = f(*(floats.flush(a) for a in args))
+        out = f(*(a if skip else floats.flush(a) for a, skip in zip(args, known, strict=False)))
         return floats.flush(out) if out.dtype == np.float32 else out
 
     return flushed

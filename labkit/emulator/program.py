@@ -75,6 +75,7 @@ class Program:
     live: list[int] = field(default_factory=list)
     block_limit: int = 0
     waits: list[int] = field(default_factory=list)
+    flushed: frozenset[int] = frozenset()
 
     def slot(self, reg: Reg) -> int:
         return self.registers.setdefault(reg.name, (len(self.registers), reg.type))[0]
