@@ -5,10 +5,11 @@ BIN := .venv/Scripts
 else
 BIN := .venv/bin
 endif
-CI ?=
+# A rented GPU is often used as root, which JupyterLab must be told.
+ROOT := $(if $(filter 0,$(shell id -u 2>/dev/null)),--allow-root)
 
 lab: .venv/ready
-	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab --ServerApp.ip=127.0.0.1 $(ROOT) notebooks/00_start_here.ipynb
 
 test: .venv/ready .venv/tests-ready
 	$(BIN)/python -m pytest -q
