@@ -119,7 +119,14 @@ def alu(i: Instr, p: Program, pc: int) -> Step:
     """A step that computes a table entry and writes its destination."""
     kind = i.types[0] if i.types else "b32"
     make, inputs = TABLE[i.op]
-    f = lift(make, i.mods, kind, [is_flushed(a, p, p.flushed) for a in i.args[1:]])
+    known, hoped = ([is_flushed(a, p, found) for a in i.args[1:]] for found in (p.flushed, p.flushed_with_shared))
+    f = lift(make, i.mods, kind, known)
     reads = [reader(a, t, p) for a, t in zip(i.args[1:], inputs(i, kind), strict=False)]
     slot = slot_of(i.args[0], p)
-    return apply(f, reads, slot) if slot is not None else (lambda w: None)
+    if slot is None:
+        return lambda w: None
+    careful = apply(f, reads, slot)
+    if known == hoped or "ftz" not in i.mods:
+        return careful
+    quick = apply(lift(make, i.mods, kind, hoped), reads, slot)
+    return lambda w: (quick if w.memory.normal_shared else careful)(w)

@@ -89,6 +89,7 @@ def _atomic(w: Wave, pc: int, space: str, address: Array, dtype: np.dtype[Any], 
     if space == "shared":
         lanes = Lanes(w, address, full)
         shared_lanes(w, pc, lanes, size, size, "changes")
+        w.memory.normal_shared = False
         view = shared_view(w, dtype).reshape(-1)
         index = lanes.rows(w) * (w.shared.shape[1] // size) + lanes.at // size
         w.note_shared(pc, lanes, size, "atomic")

@@ -117,7 +117,7 @@ def _compiled(source: str, ptx: str, resources: Resources | None, module: Module
         offset += p.size
     program = build(module, name, source)
     program.waits = waits(program)
-    program.flushed = flushed_slots(program)
+    program.flushed, program.flushed_with_shared = flushed_slots(program), flushed_slots(program, shared=True)
     return Compiled(source, name, ptx, resources, Entry(name, tuple(params)), program)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from labkit.emulator.types import Array
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+SMALLEST = np.float32(2.0**-126)  # the smallest normal float32
 SPLIT = 134217729.0
 
 
@@ -136,10 +137,16 @@ def flush(a: Array) -> Array:
     """Subnormal float32 values become zero of the same sign (.ftz)."""
     if a.dtype != F32:
         return a
-    tiny = np.abs(a) < np.float32(1.1754944e-38)
+    tiny = np.abs(a) < SMALLEST
     if not tiny.any() or not a[tiny].any():
         return a
     return np.where(tiny, np.copysign(np.float32(0), a), a)
+
+
+def has_subnormal(a: Array) -> bool:
+    """Whether a float32 array holds a subnormal number."""
+    tiny = np.abs(a) < SMALLEST
+    return bool(tiny.any() and a[tiny].any())
 
 
 def from_bf16(a: Array) -> Array:

@@ -12,19 +12,24 @@ from labkit.emulator.ptx import Imm, Instr, Operand, Reg
 SMALLEST = 2.0**-126  # the smallest normal float32
 
 
-def flushed_slots(p: Program) -> frozenset[int]:
-    """The slots of the registers that are flushed: all that some writer does not rule out, until nothing changes."""
+def flushed_slots(p: Program, shared: bool = False) -> frozenset[int]:
+    """The slots of the registers that are flushed: all that some writer does not rule out, until nothing changes.
+
+    shared: count what is loaded from shared memory in, as holds while nothing subnormal was stored there.
+    """
     writers: dict[int, list[Instr]] = {}
     for i in p.code:
         for slot in reads_writes(i, p)[1]:
             writers.setdefault(slot, []).append(i)
     found = set(writers)
-    while dirty := {slot for slot in found if not all(_flushes(i, p, found) for i in writers[slot])}:
+    while dirty := {slot for slot in found if not all(_flushes(i, p, found, shared) for i in writers[slot])}:
         found -= dirty
     return frozenset(found)
 
 
-def _flushes(i: Instr, p: Program, found: set[int]) -> bool:
+def _flushes(i: Instr, p: Program, found: set[int], shared: bool) -> bool:
+    if i.op == "ld":
+        return shared and "shared" in i.mods and i.types[-1] == "f32"
     if "ftz" in i.mods and i.types[:1] == ("f32",):
         return True
     if i.op in ("mov", "selp") and i.types[:1] in (("f32",), ("b32",)):

@@ -76,6 +76,7 @@ class Program:
     block_limit: int = 0
     waits: list[int] = field(default_factory=list)
     flushed: frozenset[int] = frozenset()
+    flushed_with_shared: frozenset[int] = frozenset()
 
     def slot(self, reg: Reg) -> int:
         return self.registers.setdefault(reg.name, (len(self.registers), reg.type))[0]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from labkit.emulator import findings
+from labkit.emulator.floats import F32, has_subnormal
 from labkit.emulator.lanes import Lanes, differs
 from labkit.emulator.meter import by_warp, turns
 from labkit.emulator.types import Array
@@ -87,6 +88,8 @@ def store_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values:
     count_shared(w, pc, lanes, facts, "store")
     w.note_shared(pc, lanes, size, "store")
     view = shared_view(w, dtype)
+    if w.memory.normal_shared:
+        w.memory.normal_shared = dtype == F32 and not any(has_subnormal(v) for v in values)
     if lanes.shape[0] == 1 and not w.narrow:
         first = facts.index.ravel()
         for k, value in enumerate(values):

@@ -60,3 +60,21 @@ def test_a_result_is_known_to_be_flushed_and_a_loaded_value_is_not():
 
 def test_without_ftz_subnormal_numbers_stay():
     assert ".ftz" not in compile_kernel(CHAIN, ftz=False).ptx and ".ftz" in compile_kernel(CHAIN).ptx
+
+
+TILE = r"""
+extern "C" __global__ void tile(const float* a, float* out)
+{
+    __shared__ float t[32];
+    t[threadIdx.x] = a[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = __fmul_rn(t[31 - threadIdx.x], 4.0f);
+}"""
+tile = labkit.kernel(TILE)
+
+
+@given(st.lists(NEAR | st.just(1.0), min_size=32, max_size=32))
+def test_what_comes_from_shared_memory_is_flushed_if_it_has_to_be(a):
+    a, out = np.array(a, f4), np.empty(32, f4)
+    tile(1, 32, (a, out))
+    assert out.tobytes() == flush(flush(a[::-1]) * f4(4)).tobytes()
