@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -33,7 +34,8 @@ def write(kernels: Mapping[str, Compiled], compiler: str) -> int:
     rows = {}
     for fingerprint, made in kernels.items():
         assert made.resources is not None
-        rows[fingerprint] = {"name": made.name, "resources": asdict(made.resources), "ptx": made.ptx}
+        ptx = re.sub(r'(\.file\s+\d+ )"[^"]*/', r'\1"', made.ptx)  # the folder it was compiled in is nobody's business
+        rows[fingerprint] = {"name": made.name, "resources": asdict(made.resources), "ptx": ptx}
     PATH.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"compiler": compiler, "kernels": dict(sorted(rows.items()))}, indent=0)
     PATH.write_text(text + "\n")

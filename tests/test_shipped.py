@@ -1,6 +1,6 @@
 """Without a compiler (macOS) the kit's own kernels run from shipped PTX, and a new one says why it cannot."""
 
-import sys
+import importlib
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def no_compiler(monkeypatch):
     def refuse(*_):
         raise LabError("compile CUDA C", "NVRTC does not exist for macOS", "a recorded result")
 
-    monkeypatch.setattr(sys.modules["labkit.kernel"], "compile_kernel", refuse)
+    monkeypatch.setattr(importlib.import_module("labkit.kernel"), "compile_kernel", refuse)
 
 
 def test_a_kernel_of_a_lab_runs_and_counts(no_compiler):
