@@ -273,15 +273,11 @@ def on_gpu(cp: ModuleType, bound: Bound) -> tuple[Any, Any]:
     if hasattr(bound.array, "__cuda_array_interface__") and not isinstance(bound.array, np.ndarray):
         return (bound.array if isinstance(bound.array, cp.ndarray) else _view(cp, bound.array)), None
     if _is_tensor(bound.array):
-        host = bound.array.detach().view(-1).view(_uint8(bound.array)).numpy()
+        import torch
+
+        host = bound.array.detach().view(-1).view(torch.uint8).numpy()
         return cp.asarray(host), host
     return cp.asarray(bound.array), bound.array
-
-
-def _uint8(tensor: Any) -> Any:
-    import torch
-
-    return torch.uint8
 
 
 def _view(cp: ModuleType, tensor: Any) -> Any:

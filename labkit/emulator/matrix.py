@@ -198,16 +198,24 @@ def is_square(i: Instr) -> bool:
     return (m, n, k) == (16, 16, 16) and i.mods[-1] in ("f16", "f32")
 
 
-def apart(w: Wave, first: Array, run: Callable[[], None], count: Callable[[Wave], None]) -> None:
-    """Run `run` uncounted and count its global accesses by `count` instead; shared ones as they are."""
-    if w.meter is None or w.memory.find(int(first.flat[0])) is None:
-        return run()
-    meter, w.meter = w.meter, None
-    try:
-        run()
-    finally:
-        w.meter = meter
-    count(w)
+def moved(i: Instr, p: Program, pc: int, matrix: Operand, move: Callable[[Wave], None]) -> Step:
+    """A step that moves a fragment; where `in_pairs` knows how, its global accesses are counted so."""
+    stride = i.args[2] if len(i.args) > 2 else None
+    count = in_pairs(i, p, pc, matrix, stride) if is_square(i) else None
+    base = address_of(matrix, p)
+
+    def step(w: Wave) -> None:
+        w.meet(pc, np.full((1, 1), 0xFFFFFFFF, np.uint32))
+        if count is None or w.meter is None or w.memory.find(int(base(w).flat[0])) is None:
+            return move(w)
+        meter, w.meter = w.meter, None
+        try:
+            move(w)
+        finally:
+            w.meter = meter
+        count(w)
+
+    return step
 
 
 def wmma_load(i: Instr, p: Program, pc: int) -> Step:
@@ -220,13 +228,6 @@ def wmma_load(i: Instr, p: Program, pc: int) -> Step:
     dtype = np.dtype(f"u{SIZE[kind]}")
     m, n, _k = shape_of(i)
     half = kind == "f16" and i.mods[1] in ("a", "b") and (m, n) == (16, 16)
-    count_pairs = in_pairs(i, p, pc, i.args[1], i.args[2] if len(i.args) > 2 else None) if is_square(i) else None
-
-    def step(w: Wave) -> None:
-        w.meet(pc, np.full((1, 1), 0xFFFFFFFF, np.uint32))
-        if count_pairs is None:
-            return move(w)
-        apart(w, origin(w, 0), lambda: move(w), count_pairs)
 
     def move(w: Wave) -> None:
         loaded = [fetch(w, pc, origin(w, e), dtype, 1)[0] for e in range(count // 2 if half else count)]
@@ -236,7 +237,7 @@ def wmma_load(i: Instr, p: Program, pc: int) -> Step:
             if slot is not None:
                 w.put(slot, np.stack(parts, axis=-1).view(f"u{max(4, SIZE[kind])}")[..., 0])
 
-    return step
+    return moved(i, p, pc, i.args[1], move)
 
 
 def wmma_store(i: Instr, p: Program, pc: int) -> Step:
@@ -244,13 +245,6 @@ def wmma_store(i: Instr, p: Program, pc: int) -> Step:
     reads, per = elements(i.args[1], kind, p)
     origin = _places(i, p, i.args[0], per * len(reads), i.args[2] if len(i.args) > 2 else None)
     write, dtype = WRITE[space_of(i)], np.dtype(f"u{SIZE[kind]}")
-    count_pairs = in_pairs(i, p, pc, i.args[0], i.args[2] if len(i.args) > 2 else None) if is_square(i) else None
-
-    def step(w: Wave) -> None:
-        w.meet(pc, np.full((1, 1), 0xFFFFFFFF, np.uint32))
-        if count_pairs is None:
-            return move(w)
-        apart(w, origin(w, 0), lambda: move(w), count_pairs)
 
     def move(w: Wave) -> None:
         for r, read in enumerate(reads):
@@ -258,7 +252,7 @@ def wmma_store(i: Instr, p: Program, pc: int) -> Step:
             for q in range(per):
                 write(w, pc, origin(w, r * per + q), dtype, [parts[..., q]])
 
-    return step
+    return moved(i, p, pc, i.args[0], move)
 
 
 def ldmatrix(i: Instr, p: Program, pc: int) -> Step:
