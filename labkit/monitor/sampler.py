@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..plots import Drawing
 
 KEPT = 36_000  # instants: an hour at 10 Hz; beyond, every second one is let go
-HOST_SHARE = 0.0015  # of one core for the host's readings: on machines of many cores they come less often
+HOST_SHARE = 0.001  # of one core for the host's readings: on machines of many cores they come less often
 PROCESSES = 2.0  # seconds between two looks at the processes
 
 
