@@ -12,13 +12,14 @@ from labkit.panel.controls import LABEL, WIDE, control
 from labkit.panel.prediction import Prediction
 from labkit.panel.scene import axis, costliest, scene
 from labkit.plots import Sheet
-from labkit.plots.sheet import WIDTH
+from labkit.plots.sheet import QUICK, SHARP, WIDTH
 
 if TYPE_CHECKING:
     from labkit.measurement import Measurement
     from labkit.panel.scene import Experiment
 
 Settings = dict[str, Any]
+REST = 0.3  # seconds without a change after which a frame is drawn sharp
 _measuring = threading.Lock()  # one measurement at a time in the process: two would disturb each other
 
 STYLE = (
@@ -50,9 +51,10 @@ class Panel:
         self._wanted: Settings = dict(experiment.defaults)
         first = self._first()
         shows_lanes = lanes and (first is None or costliest(first.counts) is not None)
-        self._sheet = Sheet(lanes=shows_lanes)
+        self._quick, self._sharp = Sheet(shows_lanes, QUICK), Sheet(shows_lanes, SHARP)
+        self._resting: threading.Timer | None = None
         self.widget: Any = None
-        self._draw()
+        self._draw(self._sharp)
         self._build(guess)
 
     def _key(self, settings: Settings) -> tuple[Any, ...]:
@@ -86,7 +88,7 @@ class Panel:
     def _guessed(self, change: Any) -> None:
         with self._lock:
             self._guess = float(change["new"])
-            self._draw()
+            self._moving()
 
     def _again(self, _: Any) -> None:
         with self._lock:
@@ -140,7 +142,7 @@ class Panel:
         if self._key(settings) == self._key(self._wanted):
             self._stand(result)
         elif not isinstance(result, LabError):
-            self._draw()
+            self._moving()
 
     # What the reader sees
 
@@ -149,14 +151,27 @@ class Panel:
         self.error = result if isinstance(result, LabError) else None
         if not isinstance(result, LabError):
             self.current = result
-            self._draw()
+            self._moving()
         self._say()
 
-    def _draw(self) -> None:
+    def _moving(self) -> None:
+        """Draw at once with few pixels, which the browser decodes sooner; sharp when nothing moves any more."""
+        self._draw(self._quick)
+        if self._resting is not None:
+            self._resting.cancel()
+        self._resting = threading.Timer(REST, self._rested)
+        self._resting.daemon = True
+        self._resting.start()
+
+    def _rested(self) -> None:
+        with self._lock:
+            self._draw(self._sharp)
+
+    def _draw(self, sheet: Sheet) -> None:
         share = None if self._guess is None else self._guess / 100
         shown = scene(self.experiment, list(self._known.values()), self._others, self.current, self.x, share)
         point = None if self.current is None else self._key(self.current.settings)
-        self.picture = self._sheet.frame(shown, (point, share, self._news))
+        self.picture = sheet.frame(shown, (point, share, self._news))
         if self.widget is not None:
             self.image.value = self.picture
 

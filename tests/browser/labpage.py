@@ -28,7 +28,6 @@ FLAGS = [
 ]
 SETTINGS = {
     "@jupyterlab/apputils-extension/notification": {"fetchNews": "false"},
-    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
 }
 READY = """() => {
     const context = window.jupyterapp?.shell?.currentWidget?.context;
