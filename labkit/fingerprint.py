@@ -10,9 +10,10 @@ import io
 import textwrap
 import tokenize
 from collections.abc import Callable, Iterator
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
+from .cuda import Rung
 from .errors import LabError
 from .kernel import Kernel
 
@@ -25,8 +26,8 @@ _FSTRING = (getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "FSTRING_E
 def fingerprint(function: Callable[..., Any]) -> str:
     """A 16-digit hash of a function's source, without comments and blank space, and of what it refers to.
 
-    What counts: plain values, kernels (their fingerprints), lists and dictionaries of these, and functions
-    defined beside it (by their own source). Arrays count by dtype and shape, library objects by name.
+    What counts: plain values, kernels and rungs (their fingerprints), lists and dictionaries of these, and
+    functions defined beside it (by their own source). Arrays count by dtype and shape, library objects by name.
     Raises LabError if the source cannot be read.
     """
     parts = list(_parts(function, set()))
@@ -45,11 +46,13 @@ def _parts(function: Any, seen: set[int]) -> Iterator[str]:
     for name in sorted(names & set(scope)):
         if not hasattr(builtins, name):
             yield from _value(name, scope[name], function.__module__, seen)
+    for name, value in sorted(_ladders(source, scope).items()):
+        yield from _value(name, value, function.__module__, seen)
 
 
 def _value(name: str, value: Any, module: str, seen: set[int]) -> Iterator[str]:
     value = inspect.unwrap(value) if callable(value) else value
-    if isinstance(value, Kernel):
+    if isinstance(value, Kernel | Rung):
         yield f"{name}={value.fingerprint}"
     elif isinstance(value, _PLAIN):
         yield f"{name}={value!r}"
@@ -97,6 +100,25 @@ def _begins(node: ast.FunctionDef) -> set[int]:
 
 def _names(source: str) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+
+
+def _ladders(source: str, scope: dict[str, Any]) -> dict[str, dict[str, Rung]]:
+    """Ladders that the source reaches through a module, as in `labkit.cuda.sgemm`, by that name."""
+    found = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            value = _reached(node, scope)
+            if isinstance(value, dict) and value and all(isinstance(rung, Rung) for rung in value.values()):
+                found[ast.unparse(node)] = value
+    return found
+
+
+def _reached(node: ast.AST, scope: dict[str, Any]) -> Any:
+    """What a name, or an attribute of a module, stands for; None if it is anything else."""
+    if isinstance(node, ast.Name):
+        return scope.get(node.id)
+    owner = _reached(node.value, scope) if isinstance(node, ast.Attribute) else None
+    return getattr(owner, node.attr, None) if isinstance(owner, ModuleType) else None
 
 
 def canonical(source: str) -> str:

@@ -1,9 +1,13 @@
 """A fingerprint changes with the code and with nothing else."""
 
+import types
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import labkit
+from labkit.cuda import Geometry, Rung
 from labkit.fingerprint import canonical, fingerprint
 
 pytestmark = pytest.mark.compiler
@@ -53,6 +57,28 @@ def test_a_kernels_source_counts_but_not_its_comments():
     assert base != mark(body, k=labkit.kernel(COPY.replace("2", "3")), a=a)
     assert base != mark(body, k=labkit.kernel(COPY), a=np.zeros(5, np.float32))
     assert mark(body, k={4: labkit.kernel(COPY)}, a=a) != mark(body, k={8: labkit.kernel(COPY)}, a=a)
+
+
+@pytest.fixture
+def rung(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text(COPY)
+    return Rung("k", str(path), (("BM", 16),), lambda defines: Geometry((defines["BM"], 1), 32))
+
+
+@pytest.mark.parametrize("body", ["rung(a, b, c)", "table['k'](a, b, c)", "kit.table['k'](a, b, c)"])
+def test_a_rungs_source_and_defines_count_however_it_is_reached(rung, body):
+    def now(rung):
+        kit = types.ModuleType("kit")
+        kit.table = table = {"k": rung}
+        return mark(f"def f(a, b, c):\n    {body}\n", rung=rung, table=table, kit=kit)
+
+    base = now(rung)
+    assert base != now(rung.with_(BM=32))
+    Path(rung.path).write_text("// why\n" + COPY)
+    assert base == now(rung)
+    Path(rung.path).write_text(COPY.replace("2", "3"))
+    assert base != now(rung)
 
 
 def test_decorators_do_not_count_and_a_lambda_counts_by_its_statement():

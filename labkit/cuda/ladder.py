@@ -1,0 +1,152 @@
+"""Rung: one kernel of a ladder of matrix products, with what it takes to launch it for any shapes."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import LabError
+
+if TYPE_CHECKING:
+    from ..kernel import Kernel
+
+FOLDER = Path(__file__).parent
+# dtype → the names of it that an array may carry; NumPy has no bfloat16 and holds its bits.
+_HELD_AS = {"bfloat16": ("bfloat16", "uint16")}
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What a rung's defines ask of a launch.
+
+    tile: rows and columns of C that a block computes. threads: of a block, in x. shared: dynamic bytes.
+    """
+
+    tile: tuple[int, int]
+    threads: int
+    shared: int = 0
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One kernel C = A·B of a ladder, called as `rung(a, b, c)`.
+
+    name:    as the ladder's dictionary has it.
+    path:    the .cu file, absolute or seen from labkit/cuda; its kernel takes (A, B, C, M, N, K).
+    defines: what the file may be compiled with, each with its value.
+    plan:    defines → Geometry; raises LabError for a combination that the kernel is not made for.
+    input, output: dtypes of A and B, and of C. arch: the architecture to compile for, where it must be
+    another than the device's own ("sm_90a").
+
+    >>> from labkit.cuda import sgemm
+    >>> sgemm["tuned"](a, b, c); sgemm["tuned"].with_(BM=64)(a, b, c)
+    """
+
+    name: str
+    path: str
+    defines: tuple[tuple[str, int], ...]
+    plan: Callable[[Mapping[str, int]], Geometry]
+    input: str = "float32"
+    output: str = "float32"
+    arch: str = ""
+
+    @functools.cached_property
+    def geometry(self) -> Geometry:
+        """Tile, threads and dynamic shared memory of these defines. Raises LabError if they do not fit."""
+        from ..device import device
+
+        made, limit = self.plan(dict(self.defines)), device().limits.shared_per_block
+        asked = f"{self.name} with " + ", ".join(f"{key}={value}" for key, value in self.defines)
+        if made.threads > 1024:
+            raise LabError(asked, f"{made.threads:,} threads in a block; 1,024 is the most", "a larger thread tile")
+        if made.shared > limit:
+            found = f"{made.shared:,} B of shared memory; {device().name} gives a block {limit:,} B"
+            raise LabError(asked, found, "a smaller tile, or fewer stages")
+        return made
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of C that one block computes."""
+        return self.geometry.tile
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.geometry.threads
+
+    @property
+    def shared(self) -> int:
+        """Dynamic shared memory of a block in bytes."""
+        return self.geometry.shared
+
+    @property
+    def source(self) -> str:
+        """The CUDA C of its file."""
+        return (FOLDER / self.path).read_text()
+
+    @functools.cached_property
+    def kernel(self) -> Kernel:
+        """The compiled kernel."""
+        from ..kernel import kernel
+
+        target: dict[str, Any] = {"arch": self.arch} if self.arch else {}
+        return kernel(self.source, defines=dict(self.defines), **target)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the source without comments, the defines and the types; found without compiling."""
+        from ..arguments import without_comments
+
+        parts = [without_comments(self.source), repr(self.defines), self.input, self.output, self.arch]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    def with_(self, **defines: int) -> Rung:
+        """This rung with other defines. Raises LabError for one it does not have, or that does not fit."""
+        known = dict(self.defines)
+        for name in defines:
+            if name not in known:
+                raise LabError(f"{self.name} with {name}", "it has no such define", "one of " + ", ".join(known))
+        made = replace(self, defines=tuple((known | defines).items()))
+        assert made.geometry
+        return made
+
+    def grid(self, m: int, n: int) -> tuple[int, int]:
+        """Blocks in x and y that cover an m × n C."""
+        rows, columns = self.tile
+        return -(-n // columns), -(-m // rows)
+
+    def launch(self, a: Any, b: Any, c: Any) -> tuple[Any, ...]:
+        """(grid, block, arguments, shared) for these arrays, as `kernel.count(*…)` takes them.
+
+        a (M, K), b (K, N), c (M, N), row by row. Raises LabError for other shapes, dtypes or layouts.
+        """
+        asked = f"{self.name}: A·B = C with " + ", ".join(f"{_dtype(x)} {tuple(x.shape)}" for x in (a, b, c))
+        if not all(len(x.shape) == 2 and all(x.shape) for x in (a, b, c)):
+            raise LabError(asked, "each has two sizes above zero", "a (M, K), b (K, N), c (M, N)")
+        (m, k), n = a.shape, b.shape[1]
+        if (k, n) != tuple(b.shape) or (m, n) != tuple(c.shape):
+            raise LabError(asked, "the shapes do not fit together", f"b ({k}, N) and c ({m}, N)")
+        for name, array, wanted in (("a", a, self.input), ("b", b, self.input), ("c", c, self.output)):
+            if _dtype(array) not in _HELD_AS.get(wanted, (wanted,)):
+                raise LabError(asked, f"{name} holds {_dtype(array)}", f"{name} as {wanted}")
+            if not _by_rows(array):
+                raise LabError(
+                    asked, f"the rows of {name} do not lie one after another", f"a contiguous copy of {name}"
+                )
+        return self.grid(m, n), self.threads, (a, b, c, m, n, k), self.shared
+
+    def __call__(self, a: Any, b: Any, c: Any) -> None:
+        """Write A·B to c. Arrays as in `launch`: NumPy, CuPy or torch."""
+        self.kernel(*self.launch(a, b, c))
+
+
+def _dtype(array: Any) -> str:
+    return str(array.dtype).removeprefix("torch.")
+
+
+def _by_rows(array: Any) -> bool:
+    return bool(array.is_contiguous() if hasattr(array, "is_contiguous") else array.flags.c_contiguous)
