@@ -117,7 +117,9 @@ def _reached(node: ast.AST, scope: dict[str, Any]) -> Any:
     """What a name, or an attribute of a module, stands for; None if it is anything else."""
     if isinstance(node, ast.Name):
         return scope.get(node.id)
-    owner = _reached(node.value, scope) if isinstance(node, ast.Attribute) else None
+    if not isinstance(node, ast.Attribute):
+        return None
+    owner = _reached(node.value, scope)
     return getattr(owner, node.attr, None) if isinstance(owner, ModuleType) else None
 
 
