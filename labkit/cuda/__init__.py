@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from ..errors import LabError
@@ -54,21 +54,20 @@ _SMALL = {"BM": 16, "BN": 16}
 _SQUARE = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
 _WARPED = {"BM": 128, "BN": 128, "BK": 8, "WM": 64, "WN": 64, "TM": 8, "TN": 16, "STAGES": 4}
 
+_RUNGS: list[tuple[str, dict[str, int], Callable[[Mapping[str, int]], Geometry]]] = [
+    ("naive", _SMALL, _plan),
+    ("coalesced", _SMALL, _plan),
+    ("tiled", {"BM": 32, "BN": 32, "BK": 32}, partial(_plan, tiles=1)),
+    ("strip", {"BM": 64, "BN": 64, "BK": 16, "TM": 8}, partial(_plan, tiles=1)),
+    ("square", _SQUARE, partial(_plan, tiles=1)),
+    ("vectorised", _SQUARE, partial(_plan, tiles=1, four=True)),
+    ("double_buffered", _SQUARE, partial(_plan, tiles=2, four=True)),
+    ("async", _SQUARE | {"STAGES": 4}, partial(_plan, four=True)),
+    ("warp_tiled", _WARPED, partial(_plan, four=True)),
+    ("tuned", _WARPED | {"BLOCKS": 2, "GROUP": 8, "A_ASYNC": 1}, partial(_plan, four=True)),
+]
+
 sgemm = {
     name: Rung(name, f"sgemm/{number}_{name}.cu", tuple(defines.items()), plan)
-    for number, (name, defines, plan) in enumerate(
-        [
-            ("naive", _SMALL, _plan),
-            ("coalesced", _SMALL, _plan),
-            ("tiled", {"BM": 32, "BN": 32, "BK": 32}, partial(_plan, tiles=1)),
-            ("strip", {"BM": 64, "BN": 64, "BK": 16, "TM": 8}, partial(_plan, tiles=1)),
-            ("square", _SQUARE, partial(_plan, tiles=1)),
-            ("vectorised", _SQUARE, partial(_plan, tiles=1, four=True)),
-            ("double_buffered", _SQUARE, partial(_plan, tiles=2, four=True)),
-            ("async", _SQUARE | {"STAGES": 4}, partial(_plan, four=True)),
-            ("warp_tiled", _WARPED, partial(_plan, four=True)),
-            ("tuned", _WARPED | {"BLOCKS": 2, "GROUP": 8, "A_ASYNC": 1}, partial(_plan, four=True)),
-        ],
-        start=1,
-    )
+    for number, (name, defines, plan) in enumerate(_RUNGS, start=1)
 }
