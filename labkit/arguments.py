@@ -149,7 +149,7 @@ def _bind_scalar(name: str, param: Param, declared: Declared, arg: Any) -> Bound
             raise _Misfit(found, f"a Python number, or numpy.{_numpy_name(kind, param.size, declared)}(…)")
         return Bound(name, None, arg.tobytes(), arg)
     if isinstance(arg, bytes) and len(arg) == param.size:
-        return Bound(name, None, arg, np.frombuffer(arg, f"V{param.size}")[0])
+        return Bound(name, None, arg, np.frombuffer(arg, f"V{param.size}"))  # CuPy passes an array of one by value
     if isinstance(arg, bool | int | float) and param.type[1:].isdigit():
         if isinstance(arg, float) and kind != "f":
             raise _Misfit(f"{name} is a {c_type}: a fraction does not fit", f"int({name})")

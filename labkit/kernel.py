@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextvars
 import functools
 import hashlib
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from . import arguments, shipped
@@ -65,13 +67,17 @@ def counting(budget: int) -> Iterator[Counting]:
         _counting.reset(token)
 
 
-def kernel(source: str | Path, name: str | None = None, defines: Mapping[str, object] | None = None) -> Kernel:
+def kernel(
+    source: str | Path, name: str | None = None, defines: Mapping[str, object] | None = None, arch: str | None = None
+) -> Kernel:
     """A kernel from CUDA C, or from the path of a .cu file.
 
     source:  CUDA C, or a path ending in ".cu".
     name:    the kernel's name; may be left out when the source has one `__global__` function.
              For a template, an instance: "copy<float, 4>".
     defines: preprocessor names and their values, as by `-DNAME=VALUE`.
+    arch:    what to compile for where the device's own architecture will not do: "sm_90a" has Hopper's wgmma
+             and setmaxnreg, which "sm_90" lacks.
 
     Returns a Kernel, called as `k(grid, block, args, shared=0)`. Raises LabError with the compiler's
     message and the reader's own line if it does not compile.
@@ -82,7 +88,7 @@ def kernel(source: str | Path, name: str | None = None, defines: Mapping[str, ob
     text = str(source)
     if text.endswith(".cu") and "\n" not in text:
         text = _read(Path(text))
-    return Kernel(text, name, tuple(sorted((defines or {}).items())))
+    return Kernel(text, name, tuple(sorted((defines or {}).items())), arch)
 
 
 def _read(path: Path) -> str:
@@ -96,8 +102,10 @@ def _read(path: Path) -> str:
 class Kernel:
     """A compiled CUDA C kernel. Build it with `labkit.kernel`."""
 
-    def __init__(self, source: str, name: str | None, defines: tuple[tuple[str, object], ...]) -> None:
-        self.source, self.defines = source, dict(defines)
+    def __init__(
+        self, source: str, name: str | None, defines: tuple[tuple[str, object], ...], arch: str | None = None
+    ) -> None:
+        self.source, self.defines, self.arch = source, dict(defines), arch
         self._asked_name = name
         compiled = self.compiled(device().arch)
         self.name = name or compiled.name
@@ -105,9 +113,9 @@ class Kernel:
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 # a kernel lives as long as the notebook
     def compiled(self, arch: str) -> Compiled:
-        """Built for an architecture; without a compiler, the PTX that the kit ships of its own kernels."""
+        """Built for an architecture, or for the kernel's own; without a compiler, the PTX that the kit ships of its own kernels."""
         try:
-            return compile_kernel(self.source, self._asked_name, self.defines, arch)
+            return compile_kernel(self.source, self._asked_name, self.defines, self.arch or arch)
         except LabError:
             found = shipped.find(self.fingerprint, self.source)
             if found is None:
@@ -146,6 +154,7 @@ class Kernel:
             arguments.without_comments(self.source),
             str(self._asked_name),
             repr(sorted(self.defines.items())),
+            *([self.arch] if self.arch else []),
         ]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -239,14 +248,32 @@ class Kernel:
         cp = cupy()
         if cp is None:
             raise LabError(f"launch `{self.name}` on a GPU", "CuPy sees no GPU", "python -m labkit doctor says why")
+        function = self._loaded(cp) if self.arch else self._built(cp)
+        if device().limits.shared_per_block > 48 * 1024:
+            room = device().limits.shared_per_block - function.shared_size_bytes
+            function.max_dynamic_shared_size_bytes = max(room, 0)
+        return function
+
+    def _built(self, cp: ModuleType) -> Any:
+        """Compiled by CuPy, for the device's own architecture."""
         named = self._asked_name if self._asked_name and "<" in self._asked_name else None
         code = with_defines(self.source, self.defines)
         options = ("--std=c++17", *(f"-I{folder}" for folder in include_paths()))
         module = cp.RawModule(code=code, options=options, name_expressions=[named] if named else None)
-        function = module.get_function(named or self.compiled(device().arch).name)
-        if device().limits.shared_per_block > 48 * 1024:
-            room = device().limits.shared_per_block - function.shared_size_bytes
-            function.max_dynamic_shared_size_bytes = max(room, 0)
+        return module.get_function(named or self.compiled(device().arch).name)
+
+    def _loaded(self, cp: ModuleType) -> Any:
+        """Our own NVRTC's machine code: CuPy names the device's architecture itself and takes no other."""
+        assert self.arch
+        if self.arch.rstrip("af") != device().arch:
+            found = f"it is compiled for {self.arch}; {device().name} is {device().arch}"
+            raise LabError(f"launch `{self.name}`", found, f"a GPU of {self.arch.rstrip('af')}")
+        compiled = self.compiled(self.arch)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "kernel.cubin")
+            path.write_bytes(compiled.cubin)
+            function = cp.RawModule(path=str(path)).get_function(compiled.name)
+            assert function.kernel  # loads it now, while the file is there
         return function
 
     def shape(self, grid: Dim, block: Dim, shared: int = 0) -> tuple[Triple, Triple]:

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A kernel ready to be run: its source, PTX, resources and the program the machine executes."""
+    """A kernel ready to be run: its source, PTX, resources, the program the machine executes, the GPU's code."""
 
     source: str
     name: str
@@ -64,6 +64,7 @@ class Compiled:
     resources: Resources | None
     entry: Entry
     program: Program
+    cubin: bytes = b""
 
 
 def compile_kernel(source: str, name: str | None = None, defines: Mapping[str, object] | None = None,
@@ -101,10 +102,10 @@ def _compile(source: str, name: str | None, defines: tuple[tuple[str, str], ...]
     wanted = name or ""
     template = wanted if re.search(r"[<:(]", wanted) else None
     options += ["-arch=" + arch, "-lineinfo", "--ptxas-options=-v", f"--ftz={str(ftz).lower()}"]
-    ptx, log, lowered = _nvrtc(with_defines(source, dict(defines)), options, template)
+    ptx, cubin, log, lowered = _nvrtc(with_defines(source, dict(defines)), options, template)
     module = parse(ptx)
     entry = _pick(module, lowered or name, source)
-    return _compiled(source, ptx, _resources(log, entry), module, entry)
+    return replace(_compiled(source, ptx, _resources(log, entry), module, entry), cubin=cubin)
 
 
 def _compiled(source: str, ptx: str, resources: Resources | None, module: Module, name: str) -> Compiled:
@@ -178,8 +179,8 @@ def include_paths() -> tuple[str, ...]:
     return tuple(str(p) for d in found for p in (d, d / "cccl") if p.is_dir())
 
 
-def _nvrtc(source: str, options: list[str], template: str | None) -> tuple[str, str, str | None]:
-    """Run NVRTC once: the PTX, the log, and the lowered name of `template`."""
+def _nvrtc(source: str, options: list[str], template: str | None) -> tuple[str, bytes, str, str | None]:
+    """Run NVRTC once: the PTX, the machine code, the log, and the lowered name of `template`."""
     nvrtc = _library()
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), FILE.encode(), 0, [], [])
     try:
@@ -191,16 +192,20 @@ def _nvrtc(source: str, options: list[str], template: str | None) -> tuple[str, 
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise _error(source, log, str(status))
         lowered = nvrtc.nvrtcGetLoweredName(program, template.encode())[1].decode() if template else None
-        return _text(nvrtc, "PTX", program), log, lowered
+        return _text(nvrtc, "PTX", program), _bytes(nvrtc, "CUBIN", program), log, lowered
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
 
-def _text(nvrtc: Any, what: str, program: Any) -> str:
+def _bytes(nvrtc: Any, what: str, program: Any) -> bytes:
     _, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
     buffer = b" " * size
     getattr(nvrtc, f"nvrtcGet{what}")(program, buffer)
-    return str(buffer.rstrip(b"\0 \n").decode(errors="replace"))
+    return buffer
+
+
+def _text(nvrtc: Any, what: str, program: Any) -> str:
+    return _bytes(nvrtc, what, program).rstrip(b"\0 \n").decode(errors="replace")
 
 
 def _library() -> Any:
