@@ -113,7 +113,7 @@ class Kernel:
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 # a kernel lives as long as the notebook
     def compiled(self, arch: str) -> Compiled:
-        """Built for an architecture, or for the kernel's own; without a compiler, the PTX that the kit ships of its own kernels."""
+        """Built for `arch`, or for the kernel's own; without a compiler, the PTX that the kit ships of its kernels."""
         try:
             return compile_kernel(self.source, self._asked_name, self.defines, self.arch or arch)
         except LabError:

@@ -1,4 +1,5 @@
-"""The kit's ladders of kernels: `sgemm`, the FP32 matrix product from naive to as fast as the library's."""
+"""The kit's ladders of kernels: `sgemm`, the FP32 matrix product from naive to as fast as the library's, and
+`tensor`, the BF16 product on tensor cores."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from functools import partial
 
 from ..errors import LabError
 from .ladder import Geometry, Rung
+from .tensor_cores import tensor
 
-__all__ = ["Geometry", "Rung", "sgemm"]
+__all__ = ["Geometry", "Rung", "sgemm", "tensor"]
 
 _STATIC = 48 * 1024  # bytes of shared memory that a kernel may declare by itself
 

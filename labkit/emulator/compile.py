@@ -199,7 +199,7 @@ def _nvrtc(source: str, options: list[str], template: str | None) -> tuple[str, 
 
 def _bytes(nvrtc: Any, what: str, program: Any) -> bytes:
     _, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
-    buffer = b" " * size
+    buffer: bytes = b" " * size
     getattr(nvrtc, f"nvrtcGet{what}")(program, buffer)
     return buffer
 

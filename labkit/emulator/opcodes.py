@@ -76,8 +76,8 @@ def steps(p: Program, control: Container[str]) -> list[Step]:
 
 
 def controls(i: Instr, control: Container[str]) -> bool:
-    """Whether an instruction decides what runs next (a warp's own barrier does not)."""
-    return i.op in control and "warp" not in i.mods
+    """Whether an instruction decides what runs next (a warp's own barrier does not, a cluster's is refused)."""
+    return i.op in control and "warp" not in i.mods and "cluster" not in i.mods
 
 
 def make(i: Instr, p: Program, pc: int) -> Step:
