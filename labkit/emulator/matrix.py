@@ -321,10 +321,10 @@ def movmatrix(i: Instr, p: Program, pc: int) -> Step:
 
 def copy_async(i: Instr, p: Program, pc: int) -> Step:
     """cp.async: global memory straight into shared memory.  Here the copy is made at once."""
-    if "commit_group" in i.mods or "wait_group" in i.mods or "wait_all" in i.mods:
-        return lambda w: None
     if "bulk" in i.mods or "mbarrier" in i.mods:
         raise KeyError(i.name)
+    if "commit_group" in i.mods or "wait_group" in i.mods or "wait_all" in i.mods:
+        return lambda w: None
     target, source = address_of(i.args[0], p), address_of(i.args[1], p)
     size = int(getattr(i.args[2], "value", 0))
     given = reader(i.args[3], "u32", p) if len(i.args) > 3 else None
