@@ -101,6 +101,13 @@ class Device:
             )
         return LIMITS[max(older, key=_number)]
 
+    def rate(self, arithmetic: str) -> float:
+        """FLOP/s of "fp32", "tf32" or "bf16" (the last two on tensor cores); 0 where it is not known."""
+        rates = {"fp32": self.fp32_flops, "tf32": self.tf32_flops, "bf16": self.bf16_flops}
+        if arithmetic not in rates:
+            raise LabError(f"the rate of {arithmetic!r}", f"{self.name} has none of that name", ", ".join(rates))
+        return rates[arithmetic]
+
     @property
     def origin(self) -> str:
         """Where this device's numbers come from, as panels say it: "recorded, NVIDIA H200, 2026-12-01"."""

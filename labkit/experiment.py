@@ -19,7 +19,7 @@ from .errors import LabError
 from .fingerprint import fingerprint
 from .kernel import Launch, counting
 from .measurement import Measurement, Sweep
-from .timing import benchmark
+from .timing import Timing, benchmark, compare
 
 if TYPE_CHECKING:
     from .panel import Panel
@@ -36,12 +36,16 @@ class Work:
     bytes: bytes that must be moved: each input read once, each output written once.
     flops: floating-point operations that must be done.
     check: called after one run, before any timing; raises or returns False if the result is wrong.
+    arithmetic: what the flops are done in, whose ceiling they meet: "fp32", "tf32" or "bf16".
+    library: a name and a function that does the same work, timed in turn with `run`; see Measurement.ratio.
     """
 
     run: Callable[[], object]
     bytes: float = 0.0
     flops: float = 0.0
     check: Callable[[], object] | None = None
+    arithmetic: str = "fp32"
+    library: tuple[str, Callable[[], object]] | None = None
 
 
 class Experiment:
@@ -126,7 +130,7 @@ class Experiment:
         work = self._work(full)
         work.run()
         self._checked(work, full)
-        timing = benchmark(work.run, budget=seconds)
+        timing, against = _timed(work, seconds)
         return Measurement(
             experiment=self.name,
             settings=full,
@@ -142,6 +146,8 @@ class Experiment:
             launch_bound=timing.launch_bound,
             throttled=bool(timing.throttled),
             clock_hz=timing.clock_hz,
+            arithmetic=work.arithmetic,
+            **against,
         )
 
     def _work(self, full: dict[str, Any]) -> Work:
@@ -188,7 +194,7 @@ class Experiment:
         return Measurement(
             experiment=self.name,
             settings=full,
-            seconds=sum(model.predict(launch, target).seconds for launch in launches),
+            seconds=sum(model.predict(launch, target, work.arithmetic).seconds for launch in launches),
             spread=0.0,
             bytes=work.bytes,
             flops=work.flops,
@@ -196,6 +202,7 @@ class Experiment:
             device=target,
             date="",
             counts=_total(launches),
+            arithmetic=work.arithmetic,
         )
 
     def _listed(self) -> str:
@@ -261,16 +268,19 @@ class Experiment:
 
         return plot(self.known() or list(self.sweep()), x or next(iter(self.grid)), y, by)
 
-    def roofline(self, **fixed: Any) -> Drawing | None:
-        """Draw what is known of the grid, at the `fixed` settings, under the device's roofline."""
+    def roofline(self, counted: bool = False, **fixed: Any) -> Drawing | None:
+        """Draw what is known of the grid, at the `fixed` settings, under the device's roofline.
+
+        counted: place each by the bytes that its kernels ask of global memory, by the emulator's count,
+        instead of the bytes that had to be moved.
+        """
         if recording.active is not None:
             return None
         from .plots import under_roofline
 
         points = self.known() or list(self.sweep())
-        return under_roofline(
-            [m for m in points if m.settings.items() >= self._validated(fixed).items() & fixed.items()]
-        )
+        shown = [m for m in points if m.settings.items() >= self._validated(fixed).items() & fixed.items()]
+        return under_roofline([m.as_counted() for m in shown] if counted else shown)
 
     def __repr__(self) -> str:
         grid = ", ".join(f"{key}={list(values)}" for key, values in self.grid.items())
@@ -297,6 +307,15 @@ def _find(name: str, mark: str, full: dict[str, Any]) -> tuple[Device, dict[str,
         if row["settings"] == full:
             return known(slug), row
     return None
+
+
+def _timed(work: Work, seconds: float) -> tuple[Timing, dict[str, Any]]:
+    """The time of `run`, and what a Measurement says of the library that it was timed in turn with."""
+    if work.library is None:
+        return benchmark(work.run, budget=seconds), {}
+    name, theirs = work.library
+    found = compare(theirs, work.run, names=(name, "run"), budget=2 * seconds)
+    return found.timings[1], {"library": name, "ratio": found.ratio, "ratio_ci": found.ci}
 
 
 def _counted(work: Work) -> list[Launch]:

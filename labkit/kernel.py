@@ -56,6 +56,11 @@ class Counting:
 _counting: contextvars.ContextVar[Counting | None] = contextvars.ContextVar("labkit_counting", default=None)
 
 
+def being_counted() -> Counting | None:
+    """The log of the `counting` block around the caller, or None."""
+    return _counting.get()
+
+
 @contextmanager
 def counting(budget: int) -> Iterator[Counting]:
     """Count the launches of this block, each within `budget` thread-instructions, leaving arrays untouched."""
@@ -173,7 +178,7 @@ class Kernel:
         there and back. Raises LabError before the launch for anything that does not fit.
         """
         blocks, threads = self.shape(grid, block, shared)
-        log = _counting.get()
+        log = being_counted()
         if log is not None:
             counts = self._emulate(blocks, threads, args, shared, budget=log.budget, keep=False, sanitize=False)
             log.launches.append(Launch(self, blocks, threads, shared, counts))

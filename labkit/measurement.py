@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .device import Device
@@ -21,6 +21,9 @@ class Measurement:
     seconds:  median time of one run. spread: half width of the median's 95 % interval ÷ median.
     bytes, flops: what the work had to move and do. source: "live", "recorded" or "modelled".
     counts:   the traffic of one run from the emulator, where it has kernels.
+    arithmetic: whose ceiling the flops run into: "fp32", "tf32" or "bf16".
+    library:  what the work was timed in turn with, in the same run; ratio: its time ÷ this one's (1 is as fast
+    as the library), with the 99 % interval; 0 where it was not compared.
     """
 
     experiment: str
@@ -37,6 +40,10 @@ class Measurement:
     launch_bound: bool = False
     throttled: bool = False
     clock_hz: float | None = None
+    arithmetic: str = "fp32"
+    library: str = ""
+    ratio: float = 0.0
+    ratio_ci: tuple[float, float] = (0.0, 0.0)
 
     @property
     def bandwidth(self) -> float:
@@ -53,10 +60,17 @@ class Measurement:
         """TFLOP/s."""
         return self.flops / self.seconds / 1e12
 
+    def as_counted(self) -> Measurement:
+        """The same with the bytes that its kernels ask of global memory: their sectors of 32 bytes."""
+        if self.counts is None:
+            return self
+        sectors = self.counts.global_load_sectors + self.counts.global_store_sectors
+        return replace(self, bytes=32.0 * sectors)
+
     @property
     def ceiling(self) -> Ceiling:
         """The device's ceiling that this work meets first."""
-        return ceiling(self.device, self.bytes, self.flops)
+        return ceiling(self.device, self.bytes, self.flops, self.arithmetic)
 
     @property
     def share(self) -> float:
@@ -72,8 +86,10 @@ class Measurement:
         return ", ".join(part for part in (self.source, self.device.name, self.date) if part)
 
     def facts(self) -> str:
-        """One line, always in this order: speed with spread, share of the ceiling, traffic, source."""
-        return " · ".join([self._speed(), *self._share(), *self._traffic(), *self._warnings(), self.origin])
+        """One line, always in this order: speed with spread, share of the ceiling, the library, traffic, source."""
+        return " · ".join(
+            [self._speed(), *self._share(), *self._beside(), *self._traffic(), *self._warnings(), self.origin]
+        )
 
     def _speed(self) -> str:
         if self.bytes and self.ceiling.unit == "GB/s":
@@ -89,6 +105,12 @@ class Measurement:
             return []
         return [f"{100 * self.share:.0f} % of {self.ceiling.name}"]
 
+    def _beside(self) -> list[str]:
+        if not self.ratio:
+            return []
+        low, high = self.ratio_ci
+        return [f"{self.ratio:.3f} ± {(high - low) / 2:.3f} of {self.library}"]
+
     def _traffic(self) -> list[str]:
         if self.counts is None or not self.counts.global_load_requests:
             return []
@@ -101,6 +123,7 @@ class Measurement:
     def to_row(self) -> dict[str, Any]:
         """The row of a recording; plain JSON types."""
         row = {key: getattr(self, key) for key in _ROW}
+        row |= {key: getattr(self, key) for key in _WHERE_SET if getattr(self, key) != _WHERE_SET[key]}
         row["counts"] = None if self.counts is None else self.counts.to_dict()
         if self.counts is not None:
             del row["counts"]["by_line"]  # the source is at hand where it is read: it can be counted anew
@@ -111,7 +134,9 @@ class Measurement:
         """The measurement in a recording's row. Raises LabError if the row is damaged."""
         try:
             counts = Counts.from_dict(row["counts"]) if row.get("counts") else None
-            return cls(experiment, source="recorded", device=device, counts=counts, **{key: row[key] for key in _ROW})
+            more = {key: tuple(row[key]) if key == "ratio_ci" else row[key] for key in _WHERE_SET if key in row}
+            own = {key: row[key] for key in _ROW} | more
+            return cls(experiment, source="recorded", device=device, counts=counts, **own)
         except (KeyError, TypeError, ValueError) as error:
             raise LabError(
                 f"read a recorded row of `{experiment}`", repr(error), "restore or re-record the file"
@@ -139,6 +164,7 @@ _ROW = (
     "throttled",
     "clock_hz",
 )
+_WHERE_SET = {"arithmetic": "fp32", "library": "", "ratio": 0.0, "ratio_ci": (0.0, 0.0)}
 
 
 @dataclass(frozen=True)

@@ -46,18 +46,21 @@ class Prediction:
         return max(self.parts, key=lambda name: self.parts[name])
 
 
-def predict(launch: Launch, device: Device) -> Prediction:
-    """Seconds of `launch` on `device`: waiting and the busiest part, which overlap only in part."""
+def predict(launch: Launch, device: Device, arithmetic: str = "fp32") -> Prediction:
+    """Seconds of `launch` on `device`: waiting and the busiest part, which overlap only in part.
+
+    arithmetic: the rate that its floating-point operations run at: "fp32", "tf32" or "bf16".
+    """
     counts = launch.counts
     sms = min(device.sms, max(counts.blocks, 1))
-    parts = _busy(counts, device, sms)
+    parts = _busy(counts, device, sms, device.rate(arithmetic))
     waiting = _waiting(launch, device, sms)
     starting = counts.blocks * BLOCK_CYCLES / (sms * device.clock_hz)
     seconds = max(starting, math.hypot(waiting, max(parts.values()))) + START_SECONDS
     return Prediction(seconds, {**parts, "waiting for memory": waiting, "starting blocks": starting})
 
 
-def _busy(counts: Counts, device: Device, sms: int) -> dict[str, float]:
+def _busy(counts: Counts, device: Device, sms: int, rate: float) -> dict[str, float]:
     """Seconds that each part is busy, were it alone."""
     cycles = device.clock_hz * sms
     in_part = 1 - counts.global_store_bytes / max(SECTOR * counts.global_store_sectors, 1)
@@ -70,7 +73,7 @@ def _busy(counts: Counts, device: Device, sms: int) -> dict[str, float]:
         "L1": counts.global_load_sectors / (L1_SECTORS_PER_CYCLE * cycles),
         "shared memory": shared / cycles,
         "issue": counts.warp_instructions / (4 * cycles),
-        "arithmetic": counts.flops / max(device.fp32_flops * sms / device.sms, 1.0),
+        "arithmetic": counts.flops / max(rate * sms / device.sms, 1.0),
     }
 
 

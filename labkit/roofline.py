@@ -28,8 +28,9 @@ def ridge(device: Device, flops: float | None = None) -> float:
     return (flops or device.fp32_flops) / device.copy_bandwidth
 
 
-def ceiling(device: Device, bytes_: float, flops: float) -> Ceiling:
-    """The ceiling that work of `bytes_` moved and `flops` done meets first: copy, or FP32."""
-    if bytes_ and (not flops or flops / bytes_ < ridge(device)):
+def ceiling(device: Device, bytes_: float, flops: float, arithmetic: str = "fp32") -> Ceiling:
+    """The ceiling that work of `bytes_` moved and `flops` done meets first: copy, or that of its arithmetic."""
+    rate = device.rate(arithmetic)
+    if bytes_ and (not flops or flops / bytes_ < ridge(device, rate)):
         return Ceiling("copy", device.copy_bandwidth, "GB/s")
-    return Ceiling("FP32", device.fp32_flops, "TFLOP/s")
+    return Ceiling(arithmetic.upper(), rate, "TFLOP/s")

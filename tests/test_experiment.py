@@ -156,3 +156,26 @@ def test_recording_measures_once_and_then_reads(tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "active", recording.Recorder(target))
     assert strided(stride=1).source == strided(stride=1).source == "recorded"
     assert len(calls) == 1 and strided.panel() is None
+
+
+def test_a_library_is_timed_in_turn_and_named_beside_the_speed():
+    def slow():
+        return sum(range(20_000))
+
+    @experiment(n=[1])
+    def beside(n):
+        return Work(lambda: sum(range(5_000)), flops=1e6, library=("a library", slow))
+
+    m = beside.measure_live({"n": 1}, 0.1)
+    assert 2 < m.ratio_ci[0] <= m.ratio <= m.ratio_ci[1] < 8
+    assert f"{m.ratio:.3f} ± " in m.facts() and "of a library" in m.facts()
+    again = Measurement.from_row("beside", m.device, json.loads(json.dumps(m.to_row())))
+    assert replace(again, source="live") == m
+
+
+def test_the_ceiling_is_that_of_the_arithmetic():
+    gpu = known("nvidia-h200")
+    m = Measurement("product", {}, 1e-3, 0.0, 1.0, 1e12, "live", gpu, arithmetic="bf16")
+    assert m.ceiling.name == "BF16" and m.share == pytest.approx(1e15 / gpu.bf16_flops)
+    with pytest.raises(LabError, match="fp32, tf32, bf16"):
+        replace(m, arithmetic="fp12").share  # noqa: B018 — the property raises

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import LabError
 
 if TYPE_CHECKING:
+    from ..emulator import Counts
     from ..kernel import Kernel
 
 FOLDER = Path(__file__).parent
@@ -140,8 +141,52 @@ class Rung:
         return self.grid(m, n), self.threads, (a, b, c, m, n, k), self.shared
 
     def __call__(self, a: Any, b: Any, c: Any) -> None:
-        """Write A·B to c. Arrays as in `launch`: NumPy, CuPy or torch."""
-        self.kernel(*self.launch(a, b, c))
+        """Write A·B to c. Arrays as in `launch`: NumPy, CuPy or torch.
+
+        Where kernels are counted instead of run, a long product is counted on one block, see `counts`.
+        """
+        from ..kernel import Launch, being_counted
+
+        grid, block, args, shared = self.launch(a, b, c)
+        log, (m, n, k) = being_counted(), args[-3:]
+        if log is None or k <= 3 * self._short:
+            self.kernel(grid, block, args, shared)
+        else:
+            blocks, threads = self.kernel.shape(grid, block, shared)
+            log.launches.append(Launch(self.kernel, blocks, threads, shared, self.counts(m, n, k)))
+
+    def counts(self, m: int, n: int, k: int) -> Counts:
+        """What the product of these sizes does to memory, from one block at two short K.
+
+        Every block does the same, and all that it does grows evenly with K; tiles at the edge count as whole.
+        """
+        once, twice = self._one_block
+        across, down = self.grid(m, n)
+        whole = once.drawn_on(twice, k / self._short - 1).times(across * down)
+        inputs, output = (_bytes(dtype) for dtype in (self.input, self.output))
+        return replace(whole, array_bytes=inputs * (m * k + k * n) + output * m * n)
+
+    @property
+    def _short(self) -> int:
+        """A K that fills every stage, so that twice as much costs what every such part costs."""
+        own = dict(self.defines)
+        return int(own.get("BK", 16)) * max(int(own.get("STAGES", 1)) + 1, 4)
+
+    @functools.cached_property
+    def _one_block(self) -> tuple[Counts, Counts]:
+        """A block's counts at `_short` and at twice that, on zeros: nothing that it does depends on values."""
+        import numpy as np
+
+        (m, n), counted = self.tile, []
+        for k in (self._short, 2 * self._short):
+            shapes = ((m, k), self.input), ((k, n), self.input), ((m, n), self.output)
+            arrays = [np.zeros(shape, _HELD_AS.get(dtype, (dtype,))[-1]) for shape, dtype in shapes]
+            counted.append(self.kernel.count(*self.launch(*arrays)))
+        return counted[0], counted[1]
+
+
+def _bytes(dtype: str) -> int:
+    return 2 if dtype == "bfloat16" else 4
 
 
 def _dtype(array: Any) -> str:

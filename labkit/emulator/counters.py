@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 ADDED = (
@@ -135,6 +135,23 @@ class Counts:
             lanes=self.lanes + other.lanes,
         )
 
+    def drawn_on(self, longer: Counts, steps: float) -> Counts:
+        """What a launch does that goes `steps` times as far beyond this one as `longer` does.
+
+        For kernels whose every counter grows evenly with the length of a loop; said to be `sampled`.
+        """
+        drawn: dict[str, Any] = {n: _drawn(self, longer, n, steps) for n in ADDED + WHOLE[:6]}
+        pairs = zip(self.by_line, longer.by_line, strict=True)
+        lines = tuple(_line(a, {n: _drawn(a, b, n, steps) for n in ADDED}) for a, b in pairs)
+        spent = self.seconds_emulated + longer.seconds_emulated
+        return replace(self, **drawn, by_line=lines, sampled=True, seconds_emulated=spent)
+
+    def times(self, blocks: int) -> Counts:
+        """What `blocks` times as many blocks do, if all do the same; said to be `sampled`."""
+        whole: dict[str, Any] = {n: blocks * getattr(self, n) for n in ADDED + WHOLE[:8]}
+        lines = tuple(_line(x, {n: blocks * getattr(x, n) for n in ADDED}) for x in self.by_line)
+        return replace(self, **whole, by_line=lines, sampled=True)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, for recordings."""
         return asdict(self)
@@ -150,6 +167,15 @@ class Counts:
 
     def _repr_html_(self) -> str:
         return _table(self)
+
+
+def _line(x: LineCounts, counters: dict[str, int]) -> LineCounts:
+    return LineCounts(x.line, x.text, **counters)
+
+
+def _drawn(a: object, b: object, name: str, steps: float) -> int:
+    near, far = int(getattr(a, name)), int(getattr(b, name))
+    return round(near + steps * (far - near))
 
 
 def _merged(lines: Iterable[LineCounts]) -> tuple[LineCounts, ...]:

@@ -157,11 +157,11 @@ class Job:
         Half of those are neighbours, in the middle of the grid: what they share, a cache spares. The others
         are spread over the grid: what differs from block to block, they catch.
         """
-        if self.total <= 4:
-            return self.run(range(self.total), self.inner)
         middle = self.total // 2
         self.run([middle], self.inner)
         self.own_sectors = self.pieces("loaded", 1) / max(self.inner.sum("global_load_sectors"), 1)
+        if self.total <= 4:
+            return self.run([b for b in range(self.total) if b != middle], self.inner)
         wanted = min(self.total - 3, max(budget // max(self.inner.total, self.threads) - 3, 0))
         whole = wanted == self.total - 3
         near = self.total - 2 if whole else 1 + wanted // 2
