@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from labkit.emulator.banks import phases
+
 ADDED = (
     "global_load_requests",
     "global_load_sectors",
@@ -59,9 +61,10 @@ class LineCounts:
 
 @dataclass(frozen=True)
 class Access:
-    """One warp's first execution of a global memory instruction: where each of the 32 lanes went.
+    """One warp's execution of a memory instruction: where each of the 32 lanes went.
 
-    addresses: bytes from the start of `array`; None for a lane that did not take part.
+    addresses: None for a lane that did not take part, else bytes from the start of `array`; in shared memory
+    from the start of the block's, for that decides the bank.
     """
 
     line: int
@@ -82,6 +85,9 @@ class Counts:
     block_load_sectors: sectors that a block loads at least once, summed over blocks: what the L1 cache
     cannot spare. load_waits: how often a warp waits for a load of global memory, see `latency.waits`.
     global_store_bytes: bytes that lanes stored; fewer than 32 a sector means sectors written in part.
+    lanes: the first access of each global memory instruction, by the first warp of a block in the middle.
+    banks: of all loads and stores of shared memory that were run the one with most bank conflicts; of equals
+    the one that spans most memory, so that a column of a tile is seen also where it has none.
     """
 
     global_load_requests: int = 0
@@ -108,6 +114,7 @@ class Counts:
     seconds_emulated: float = 0.0
     by_line: tuple[LineCounts, ...] = ()
     lanes: tuple[Access, ...] = ()
+    banks: Access | None = None
 
     @property
     def load_sectors_per_request(self) -> float:
@@ -133,6 +140,7 @@ class Counts:
             sampled=self.sampled or other.sampled,
             by_line=_merged([*self.by_line, *other.by_line]),
             lanes=self.lanes + other.lanes,
+            banks=max((self.banks, other.banks), key=_conflict),
         )
 
     def drawn_on(self, longer: Counts, steps: float) -> Counts:
@@ -162,7 +170,8 @@ class Counts:
         known = {f.name for f in fields(cls)}
         d = {k: v for k, v in data.items() if k in known}
         d["by_line"] = tuple(LineCounts(**x) for x in d.get("by_line", ()))
-        d["lanes"] = tuple(Access(**{**x, "addresses": tuple(x["addresses"])}) for x in d.get("lanes", ()))
+        d["lanes"] = tuple(map(_access, d.get("lanes", ())))
+        d["banks"] = _access(d["banks"]) if d.get("banks") else None
         return cls(**d)
 
     def _repr_html_(self) -> str:
@@ -176,6 +185,19 @@ def _line(x: LineCounts, counters: dict[str, int]) -> LineCounts:
 def _drawn(a: object, b: object, name: str, steps: float) -> int:
     near, far = int(getattr(a, name)), int(getattr(b, name))
     return round(near + steps * (far - near))
+
+
+def _access(data: dict[str, Any]) -> Access:
+    return Access(**{**data, "addresses": tuple(data["addresses"])})
+
+
+def _conflict(access: Access | None) -> tuple[int, int]:
+    """Passes beyond the least, and the bytes spanned: what `Counts.banks` is chosen by."""
+    if access is None:
+        return -1, 0
+    asked = [a for a in access.addresses if a is not None]
+    extra = sum(len(passes) - 1 for passes in phases(access.bytes_per_lane, access.addresses) if passes)
+    return extra, max(asked) - min(asked)
 
 
 def _merged(lines: Iterable[LineCounts]) -> tuple[LineCounts, ...]:

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from labkit.emulator.counters import ADDED, Counts, LineCounts
+from labkit.emulator.counters import ADDED, Access, Counts, LineCounts
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
 from labkit.emulator.types import Array
@@ -40,6 +40,9 @@ def flops(i: Instr) -> float:
     return ARITHMETIC.get(i.op, 0) * FLOAT.get(kind, 0)
 
 
+Ranked = tuple[tuple[int, int], Access | None]  # conflicts of a shared access, and the bytes it spans
+
+
 class Meter:
     """One list of integers for each counter, one place for each instruction.
 
@@ -53,6 +56,7 @@ class Meter:
         self.memory: dict[str, list[int]] = {n: [0] * size for n in ADDED[:8]}
         self.divergent = [0] * size
         self.stored = 0
+        self.banks: Ranked = ((-1, 0), None)
         self.total = 0
 
     def ran(self, start: int, end: int, threads: int, warps: int) -> None:
@@ -88,7 +92,7 @@ class Meter:
             "load_waits": round(self.load_waits() * scale),
             "global_store_bytes": round(self.stored * scale),
         }
-        return Counts(**{**sums, **whole, "by_line": tuple(lines)})
+        return Counts(**{**sums, **whole, "by_line": tuple(lines), "banks": self.banks[1]})
 
     def sum(self, name: str) -> int:
         """One of the memory counters over all instructions."""

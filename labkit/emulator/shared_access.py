@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from labkit.emulator import findings
+from labkit.emulator.counters import Access
 from labkit.emulator.floats import F32, has_subnormal
 from labkit.emulator.lanes import Lanes, differs
 from labkit.emulator.meter import by_warp, turns
@@ -17,7 +18,7 @@ from labkit.emulator.wave import Wave
 class Pattern:
     """Facts about a shared access that depend on its addresses only; kept, because loops repeat them."""
 
-    __slots__ = ("alone", "conflicts", "high", "index", "low", "mixed", "requests")
+    __slots__ = ("alone", "conflicts", "high", "index", "low", "mixed", "requests", "worst")
 
     def __init__(self, lanes: Lanes, size: int, itemsize: int) -> None:
         at = lanes.at
@@ -25,7 +26,7 @@ class Pattern:
         self.mixed = int(np.bitwise_or.reduce(at, axis=None)) & (size - 1) if at.size else 0
         self.index = at // itemsize
         self.alone = lanes.shape[0] == 1 and np.unique(at).size == at.size
-        self.requests, self.conflicts = bank_conflicts(lanes, size)
+        self.requests, self.conflicts, self.worst = bank_conflicts(lanes, size)
 
 
 KNOWN: dict[Any, Pattern] = {}
@@ -124,18 +125,39 @@ def count_shared(w: Wave, pc: int, lanes: Lanes, facts: Pattern, kind: str) -> N
     times = w.B // lanes.shape[0] * (w.W if lanes.shape[1] == 1 else 1)
     w.meter.memory[f"shared_{kind}_requests"][pc] += facts.requests * times
     w.meter.memory[f"shared_{kind}_conflicts"][pc] += facts.conflicts * times
+    worst = facts.worst
+    if worst is not None and worst.rank > w.meter.banks[0]:
+        line, name = w.program.code[pc].line, w.shared_array(facts.low)[0]
+        w.meter.banks = worst.rank, Access(line, kind, worst.size, worst.addresses(), name)
 
 
-def bank_conflicts(lanes: Lanes, size: int) -> tuple[int, int]:
-    """Requests of an access, and its bank conflicts."""
+class Worst(NamedTuple):
+    """The warp of an access that `Counts.banks` would choose; rank: its conflicts, and the bytes it spans."""
+
+    rank: tuple[int, int]
+    size: int
+    at: Array  # of its 32 lanes; -1 for one that is off
+
+    def addresses(self) -> tuple[int | None, ...]:
+        return tuple(a if a >= 0 else None for a in self.at.tolist())
+
+
+def bank_conflicts(lanes: Lanes, size: int) -> tuple[int, int, Worst | None]:
+    """Requests of an access, its bank conflicts, and the warp that has most of them."""
+    if not lanes.at.size:
+        return 0, 0, None
     if lanes.shape[1] == 1:
-        return lanes.at.size, 0
-    words = lanes.at >> 2
-    full = words if lanes.on is None else np.full(lanes.shape, -1)
+        return lanes.at.size, 0, Worst((0, 0), size, np.repeat(lanes.at.ravel()[:1], 32))
+    full = lanes.at if lanes.on is None else np.full(lanes.shape, -1)
     if lanes.on is not None:
-        full[lanes.on] = words
-    keys = by_warp(full, -1).reshape(-1, 32)
-    groups = max(size // 4, 1)
+        full[lanes.on] = lanes.at
+    at = by_warp(full, -1).reshape(-1, 32)
+    keys, groups = at >> 2, max(size // 4, 1)
     busy = (keys.reshape(len(keys), groups, -1) >= 0).any(axis=2).sum(axis=1)
-    side_by_side = bool((keys[:, 1:] - keys[:, :-1] == groups).all())
-    return int(np.count_nonzero(busy)), 0 if side_by_side else int((turns(keys, groups) - busy).sum())
+    if (keys[:, 1:] - keys[:, :-1] == groups).all():
+        return int(np.count_nonzero(busy)), 0, Worst((0, int(at[0, -1] - at[0, 0])), size, at[0])
+    extra = turns(keys, groups) - busy
+    high = at.max(axis=1)
+    span = high - np.where(at < 0, high[:, None], at).min(axis=1)
+    row = int((extra * (1 << 32) + np.where(high < 0, -1, span)).argmax())
+    return int(np.count_nonzero(busy)), int(extra.sum()), Worst((int(extra[row]), int(span[row])), size, at[row])

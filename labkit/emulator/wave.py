@@ -167,15 +167,20 @@ class Wave:
             here = np.repeat((missing == 0) & on.any(axis=2), 32, axis=1)[:, : self.T] & self.active()
             raise Unmet(here)
 
-    def shared_place(self, byte: int) -> str:
-        """`byte 12 of shared `tile``, by the name that the reader gave the array."""
+    def shared_array(self, byte: int) -> tuple[str, int]:
+        """The array that holds a byte of shared memory, by the name the reader gave it ("" if none), and its start."""
         offsets, variables = self.layout.offsets, self.program.variables
         named = [(o, n) for n, o in offsets.items() if variables[n].space == "shared" and o <= byte]
         if not named:
-            return f"byte {byte} of shared memory"
+            return "", 0
         start, name = max(named)
         plain = re.search(r"E\d+([A-Za-z_]\w*?)(?:_\d+)?$", name)
-        return f"byte {byte - start} of shared `{plain[1] if plain else name}`"
+        return plain[1] if plain else name, start
+
+    def shared_place(self, byte: int) -> str:
+        """`byte 12 of shared `tile``."""
+        name, start = self.shared_array(byte)
+        return f"byte {byte - start} of shared " + (f"`{name}`" if name else "memory")
 
     def confirm_shared(self) -> None:
         """A store to shared memory is done: was it a race?"""
