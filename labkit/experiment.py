@@ -252,8 +252,11 @@ class Experiment:
                 progress(index + 1, len(points))
         return Sweep(tuple(done), tuple(failed))
 
-    def panel(self, x: str | None = None, guess: Any = None, lanes: bool = True) -> Panel | None:
-        """Sliders over the grid beside the measured curve; see labkit.panel. Not shown while recording."""
+    def panel(self, x: str | None = None, guess: Any = None, lanes: bool | str = True) -> Panel | None:
+        """Sliders over the grid beside the measured curve; see labkit.panel. Not shown while recording.
+
+        lanes: under it a warp's "sectors" (or True), its "banks" of shared memory, or nothing (False).
+        """
         if recording.active is not None:
             return None
         from .panel import panel

@@ -40,6 +40,7 @@ class Device:
 class Counts:
     lanes: tuple[Access, ...]
     load_sectors_per_request: float
+    banks: Access | None = None
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Experiment:
         touched = access(settings["stride"], width, 0 if settings["aligned"] else 1)
         sectors = len({a // 32 for a in touched.addresses if a is not None})
         share = min(1.0, width * 32 / (32 * sectors)) ** 0.8 * (0.7 + settings["block"] / 2000)
-        counts = Counts((touched,), float(sectors))
+        counts = Counts((touched,), float(sectors), touched)
         return Measurement(dict(settings), 1e9 / (share * 4.27e12), 1e9, counts=counts)
 
     def measure(self, settings: dict[str, Any], again: bool = False) -> Measurement:

@@ -1,4 +1,4 @@
-"""Sliders over an experiment's grid, beside the measured curve and the warp's sectors."""
+"""Sliders over an experiment's grid, beside the measured curve and the memory that a warp touches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from labkit.errors import LabError
 from labkit.panel.attempt import Surroundings, attempt
 from labkit.panel.controls import LABEL, WIDE, control
 from labkit.panel.prediction import Prediction
-from labkit.panel.scene import axis, costliest, scene
+from labkit.panel.scene import axis, costliest, scene, strip
 from labkit.plots import Sheet
 from labkit.plots.sheet import QUICK, SHARP, WIDTH
 
@@ -35,7 +35,7 @@ STYLE = (
 class Panel:
     """What `experiment.panel()` returns; shows itself as widgets, and as a picture where there are none."""
 
-    def __init__(self, experiment: Experiment, x: str | None, guess: Any, lanes: bool) -> None:
+    def __init__(self, experiment: Experiment, x: str | None, guess: Any, lanes: bool | str) -> None:
         self.experiment, self.x = experiment, axis(experiment.grid, x)
         self.picture, self.current = b"", None  # type: bytes, Measurement | None
         self.error: LabError | None = None
@@ -49,9 +49,10 @@ class Panel:
         self._job: tuple[Settings, bool] | None = None  # the latest wish; an older one not begun is forgotten
         self._queue: list[Settings] = []  # what a sweep has still to measure
         self._wanted: Settings = dict(experiment.defaults)
-        first = self._first()
-        shows_lanes = lanes and (first is None or costliest(first.counts) is not None)
-        self._quick, self._sharp = Sheet(shows_lanes, QUICK), Sheet(shows_lanes, SHARP)
+        self._under, first = strip(lanes), self._first()
+        if lanes is True and first is not None and costliest(first.counts) is None:
+            self._under = None
+        self._quick, self._sharp = Sheet(self._under, QUICK), Sheet(self._under, SHARP)
         self._resting: threading.Timer | None = None
         self.widget: Any = None
         self._draw(self._sharp)
@@ -169,7 +170,8 @@ class Panel:
 
     def _draw(self, sheet: Sheet) -> None:
         share = None if self._guess is None else self._guess / 100
-        shown = scene(self.experiment, list(self._known.values()), self._others, self.current, self.x, share)
+        known = list(self._known.values())
+        shown = scene(self.experiment, known, self._others, self.current, self.x, share, self._under)
         point = None if self.current is None else self._key(self.current.settings)
         self.picture = sheet.frame(shown, (point, share, self._news))
         if self.widget is not None:
@@ -245,12 +247,14 @@ class Panel:
             return {**self.widget._repr_mimebundle_(), **bundle}, {"image/png": {"width": WIDTH}}
 
 
-def panel(experiment: Experiment, x: str | None = None, guess: Any = None, lanes: bool = True) -> Panel:
+def panel(experiment: Experiment, x: str | None = None, guess: Any = None, lanes: bool | str = True) -> Panel:
     """Sliders over `experiment`'s grid beside the curve of its measurements.
 
-    x: the setting along the axis; the first numeric one if left out. lanes: draw the warp's sectors too.
+    x: the setting along the axis; the first numeric one if left out.
     guess: the reader's, in % of the ceiling: a number or a Prediction; True for a slider that begins in the middle.
-    Raises LabError if `x` is no setting, or ipywidgets is not installed.
+    lanes: what to draw of a warp under the curve: "sectors", the global memory that its costliest access touches
+    (so also True, where there is one); "banks", the shared memory that its most conflicted one touches; or False.
+    Raises LabError if `x` is no setting, `lanes` none of these, or ipywidgets is not installed.
     """
     try:
         import ipywidgets  # noqa: F401 — asked for here, so that the message comes before any measuring

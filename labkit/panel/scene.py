@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from labkit.errors import LabError
@@ -57,6 +57,26 @@ def costliest(counts: Counts | None) -> Access | None:
     return max(accesses, key=lambda access: len(layout(access).used), default=None)
 
 
+def conflicted(counts: Counts | None) -> Access | None:
+    """Return the warp's access to shared memory that has most bank conflicts."""
+    return None if counts is None else counts.banks
+
+
+ACCESS: dict[str, Callable[[Counts | None], Access | None]] = {"sectors": costliest, "banks": conflicted}
+
+
+def strip(lanes: bool | str) -> str | None:
+    """Return what stands under the curve: "sectors" (also for True), "banks", or None for False.
+
+    Raises LabError for anything else.
+    """
+    if isinstance(lanes, bool):
+        return "sectors" if lanes else None
+    if lanes not in ACCESS:
+        raise LabError(f"a panel with lanes={lanes!r}", "that cannot be drawn", '"sectors", "banks", True or False')
+    return lanes
+
+
 def scene(
     experiment: Experiment,
     known: Sequence[Measurement],
@@ -64,8 +84,9 @@ def scene(
     current: Measurement | None,
     x: str,
     guess: float | None = None,
+    under: str | None = "sectors",
 ) -> Scene:
-    """Return what to draw.
+    """Return what to draw; `under` the curve stands what `strip` says.
 
     known: all measurements there are; others: other GPUs' by name; current: the one the reader stands on.
     guess: the reader's, as a share (0–1) of the ceiling.
@@ -82,7 +103,7 @@ def scene(
         x=x, values=ordered, unit=unit, current=current, ceiling=ceiling,
         track=beside(known, current, x),
         guess=None if guess is None or ceiling is None else guess * level(ceiling),
-        access=costliest(current.counts),
+        access=ACCESS[under](current.counts) if under else None,
         others={name: beside(theirs, current, x) for name, theirs in others.items()},
         top=max(filter(math.isfinite, heights), default=1.0),
         sources=frozenset(m.source for m in (*known, current)),

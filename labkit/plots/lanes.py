@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,13 +34,14 @@ LOOKS: dict[str, dict[str, Any]] = {
     "brackets": {"fill": False, "edgecolor": INK, "linewidth": 0.9},
     "breaks": {"fill": False, "edgecolor": INK, "linewidth": 1.0},
 }
+MEANINGS = ((BLUE, "used"), (WASTE, "moved, not used"), (PAPER, "not moved"))
 
 
-def _box(left: float, right: float, bottom: float, top: float) -> Box:
+def square(left: float, right: float, bottom: float, top: float) -> Box:
     return [(left, bottom), (right, bottom), (right, top), (left, top), (left, bottom)]
 
 
-def _compound(shapes: Sequence[Box]) -> Path:
+def compound(shapes: Sequence[Box]) -> Path:
     """Join shapes of equally many corners into one path: drawn in one call, not one for each."""
     if not shapes:
         return Path(np.empty((0, 2)))
@@ -50,41 +51,69 @@ def _compound(shapes: Sequence[Box]) -> Path:
     return Path(np.asarray(shapes, dtype=float).reshape(-1, 2), codes.ravel())
 
 
-class Lanes:
-    """The drawing of one access on given axes; `show` moves it to another."""
+class Strip:
+    """A warp's 32 lanes in a row, and below them what one access touches; `show` moves it to another."""
+
+    looks: Mapping[str, Mapping[str, Any]]  # of the paths that move
+    meanings: tuple[tuple[str, str], ...]  # of colours
+    space: str
 
     def __init__(self, axes: Axes, animated: bool = False) -> None:
         axes.set_xlim(-0.4, WIDTH + 0.4)
         axes.set_ylim(-0.16, 1.12)
         axes.set_axis_off()
-        every = _compound([_box(lane, lane + 1, LANE_BOTTOM, LANE_TOP) for lane in range(32)])
+        every = compound([square(lane, lane + 1, LANE_BOTTOM, LANE_TOP) for lane in range(32)])
         axes.add_patch(PathPatch(every, facecolor=BLUE, edgecolor=PAPER, linewidth=0.8))
         for lane in range(0, 32, 4):
             axes.text(lane + 0.5, LANE_MIDDLE, str(lane), ha="center", va="center", fontsize=SMALL - 1, color=PAPER)
         self.what = Words(axes, axes.transData, SMALL, INK)
         self.caption = Words(axes, axes.transData, TEXT, INK, "center")
         self.marks = [Words(axes, axes.transData, SMALL - 1, INK, "center") for _ in range(MARKS)]
-        self.paths = {name: PathPatch(_compound([]), **look) for name, look in LOOKS.items()}
+        self.paths = {name: PathPatch(compound([]), **look) for name, look in self.looks.items()}
         for path in self.paths.values():
             axes.add_artist(path)
         self.moving: tuple[Artist, ...] = (*self.paths.values(), self.what, self.caption, *self.marks)
         for artist in self.moving:
             artist.set_animated(animated)
-        _key(axes)
+        _key(axes, self.meanings)
 
     def show(self, access: Access | None) -> None:
         """Draw `access`, or say that there is none."""
-        plan = layout(access) if access else Layout({}, 1.0, (), {})
-        shapes = {**_lanes(access, plan), **_sectors(plan), **_lines(plan)}
+        shapes = self.shapes(access)
         for name, path in self.paths.items():
-            path.set_path(_compound(shapes[name]))
-        self._label(plan)
+            path.set_path(compound(shapes[name]))
         if access is None:
             self.what.say("", 0, 0)
-            self.caption.say("no access to global memory was counted for this setting", WIDTH / 2, CAPTION)
+            self.caption.say(f"no access to {self.space} memory was counted for this setting", WIDTH / 2, CAPTION)
             return
-        self.what.say(f"one warp: {access.op} of {access.bytes_per_lane} B a lane, line {access.line}", 0, 1.0)
-        self.caption.say(caption(access), WIDTH / 2, CAPTION)
+        self.what.say(f"one warp: {access.op} of {self.size(access)}, line {access.line}", 0, 1.0)
+        self.caption.say(self.told(access), WIDTH / 2, CAPTION)
+
+    def shapes(self, access: Access | None) -> Mapping[str, Sequence[Box]]:
+        """Return the outlines of each path of `looks`."""
+        raise NotImplementedError
+
+    def told(self, access: Access) -> str:
+        """Return the caption."""
+        raise NotImplementedError
+
+    def size(self, access: Access) -> str:
+        """Say how much a lane takes."""
+        return f"{access.bytes_per_lane} B a lane"
+
+
+class Lanes(Strip):
+    """The drawing of one access to global memory: the 32-byte sectors, filled by their used bytes."""
+
+    looks, meanings, space = LOOKS, MEANINGS, "global"
+
+    def shapes(self, access: Access | None) -> Mapping[str, Sequence[Box]]:
+        plan = layout(access) if access else Layout({}, 1.0, (), {})
+        self._label(plan)
+        return {**_lanes(access, plan), **_sectors(plan), **_lines(plan)}
+
+    def told(self, access: Access) -> str:
+        return caption(access)
 
     def _label(self, plan: Layout) -> None:
         """Write how far each line is from the first one, in bytes."""
@@ -96,11 +125,17 @@ class Lanes:
             mark.say("" if ahead is None else f"+{ahead:,}", left + plan.width / 2, 0.02)
 
 
+def idle(access: Access | None) -> list[Box]:
+    """Return the lanes that take no part."""
+    lanes = enumerate(access.addresses if access else ())
+    return [square(lane, lane + 1, LANE_BOTTOM, LANE_TOP) for lane, address in lanes if address is None]
+
+
 def _lanes(access: Access | None, plan: Layout) -> dict[str, list[Box]]:
     lanes = list(enumerate(access.addresses if access else ()))
     middle = access.bytes_per_lane / 2 if access else 0
     return {
-        "idle": [_box(lane, lane + 1, LANE_BOTTOM, LANE_TOP) for lane, address in lanes if address is None],
+        "idle": idle(access),
         "wires": [
             [(lane + 0.5, LANE_BOTTOM), (plan.place(a, middle), SECTOR_TOP)] for lane, a in lanes if a is not None
         ],
@@ -112,9 +147,9 @@ def _sectors(plan: Layout) -> dict[str, list[Box]]:
     touched = [(plan.used[sector], left, right) for sector, left, right in sectors if sector in plan.used]
     tall = (SECTOR_TOP - SECTOR_BOTTOM) / SECTOR
     return {
-        "fetched": [_box(left, right, SECTOR_BOTTOM, SECTOR_TOP) for _, left, right in touched],
-        "used": [_box(left, right, SECTOR_BOTTOM, SECTOR_BOTTOM + used * tall) for used, left, right in touched],
-        "frames": [_box(left, right, SECTOR_BOTTOM, SECTOR_TOP) for _, left, right in sectors],
+        "fetched": [square(left, right, SECTOR_BOTTOM, SECTOR_TOP) for _, left, right in touched],
+        "used": [square(left, right, SECTOR_BOTTOM, SECTOR_BOTTOM + used * tall) for used, left, right in touched],
+        "frames": [square(left, right, SECTOR_BOTTOM, SECTOR_TOP) for _, left, right in sectors],
     }
 
 
@@ -127,8 +162,7 @@ def _lines(plan: Layout) -> dict[str, list[Box]]:
     }
 
 
-def _key(axes: Axes) -> None:
-    meanings = ((BLUE, "used"), (WASTE, "moved, not used"), (PAPER, "not moved"))
+def _key(axes: Axes, meanings: Sequence[tuple[str, str]]) -> None:
     handles = [Patch(facecolor=colour, edgecolor=GREY, linewidth=0.5, label=text) for colour, text in meanings]
     keys = axes.legend(
         handles=handles, loc="lower right", bbox_to_anchor=(1, 0.86), ncols=3, frameon=False, fontsize=SMALL,

@@ -11,8 +11,9 @@ import numpy as np
 
 from labkit.plots import paper
 from labkit.plots.axis import Quantity
+from labkit.plots.banks import Banks
 from labkit.plots.curve import Curve, keys
-from labkit.plots.lanes import Lanes
+from labkit.plots.lanes import Lanes, Strip
 
 if TYPE_CHECKING:
     from labkit.emulator import Access
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from labkit.roofline import Ceiling
 
 WIDTH, CURVE, LANES = 640, 270, 150  # CSS pixels
+STRIPS: dict[str, type[Strip]] = {"sectors": Lanes, "banks": Banks}  # what may stand under the curve
 QUICK, SHARP = 1.0, 2.0  # device pixels to one, while something moves and when it rests
 KEPT = 200  # frames of 45 kB
 
@@ -64,10 +66,13 @@ def _above(top: float) -> float:
 
 
 class Sheet:
-    """One figure that turns scenes into PNGs, in a fraction of the time of a whole drawing."""
+    """One figure that turns scenes into PNGs, in a fraction of the time of a whole drawing.
 
-    def __init__(self, lanes: bool = True, scale: float = SHARP) -> None:
-        self._with_lanes, self._scale = lanes, scale
+    strip: what stands under the curve, one of STRIPS; None for the curve alone.
+    """
+
+    def __init__(self, strip: str | None = "sectors", scale: float = SHARP) -> None:
+        self._strip, self._scale = STRIPS[strip] if strip else None, scale
         self._stays: tuple[object, ...] | None = None
         self._frames: dict[Hashable, bytes] = {}
 
@@ -96,15 +101,15 @@ class Sheet:
         return paper.encode(np.asarray(self.canvas.buffer_rgba()))
 
     def _draw(self, scene: Scene) -> None:
-        height = CURVE + LANES * self._with_lanes
+        low = LANES if self._strip else 0
+        height = CURVE + low
         figure = paper.figure(WIDTH, height, self._scale)
-        low = LANES * self._with_lanes
         curve = figure.add_axes((0.105, (low + 46) / height, 0.875, (CURVE - 46 - 24) / height))
         self.curve = Curve(curve, scene.x, scene.values, scene.unit, animated=True)
         self.curve.frame(_above(scene.top), scene.ceiling, keys(scene.sources, bool(scene.others)))
         self.lanes = None
-        if self._with_lanes:
-            self.lanes = Lanes(figure.add_axes((0.02, 6 / height, 0.96, (LANES - 8) / height)), animated=True)
+        if self._strip is not None:
+            self.lanes = self._strip(figure.add_axes((0.02, 6 / height, 0.96, (LANES - 8) / height)), animated=True)
         self.canvas = cast(Any, figure.canvas)
         self.canvas.draw()
         self._kept = self.canvas.copy_from_bbox(figure.bbox)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import fakes
 import numpy as np
 import pytest
+from PIL import Image
 
 from labkit.errors import LabError
 from labkit.panel import panel, predict
@@ -171,6 +174,25 @@ def test_the_axis_must_be_a_setting():
     assert axis({"flag": (True, False), "layout": ("row", "column")}) == "flag"
     with pytest.raises(LabError):
         panel(fakes.Experiment(), x="speed")
+
+
+def test_what_stands_under_the_curve_can_be_chosen():
+    shapes = {lanes: Image.open(io.BytesIO(panel(fakes.Experiment(), lanes=lanes).picture))
+              for lanes in (True, "sectors", "banks", False)}  # fmt: skip
+    assert shapes[True].tobytes() == shapes["sectors"].tobytes() != shapes["banks"].tobytes()
+    assert shapes["banks"].size == shapes[True].size
+    assert shapes[False].height < shapes[True].height
+    with pytest.raises(LabError, match="banks"):
+        panel(fakes.Experiment(), lanes="rows")
+
+
+def test_sectors_are_left_out_where_there_are_none_but_not_where_they_are_asked_for():
+    class Library(fakes.Experiment):
+        def make(self, settings):
+            return replace(super().make(settings), counts=None)
+
+    heights = [Image.open(io.BytesIO(panel(Library(), lanes=lanes).picture)).height for lanes in (True, False, "banks")]
+    assert heights[0] == heights[1] < heights[2]
 
 
 def test_the_track_differs_in_the_axis_only():

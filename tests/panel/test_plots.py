@@ -14,7 +14,8 @@ from PIL import Image
 
 from labkit import plots
 from labkit.panel.scene import scene
-from labkit.plots import axis, paper
+from labkit.plots import axis, banks, paper
+from labkit.plots.banks import Banks
 from labkit.plots.lanes import Lanes
 from labkit.plots.warp import LINE, SECTOR, WIDTH, layout
 
@@ -69,6 +70,56 @@ def test_lanes_draw_every_sector_of_each_line(stride):
     assert len(drawn.paths["frames"].get_path().vertices) == 0
 
 
+@pytest.mark.parametrize(
+    ("stride", "width", "words", "cost"),
+    [
+        (1, 4, "words 0, 1, 2 … of 32 banks", "1 pass, no conflict"),
+        (2, 4, "words 0, 2, 4 … of 16 banks", "2 passes where 1 would do"),
+        (32, 4, "words 0, 32, 64 … of 1 bank", "32 passes where 1 would do"),
+        (33, 4, "words 0, 33, 66 … of 32 banks", "1 pass, no conflict"),
+        (0, 4, "word 0 of 1 bank", "1 pass, no conflict"),
+        (1, 16, "words 0–3, 4–7 … of 32 banks", "4 passes, no conflict"),
+        (2, 8, "words 0–1, 4–5 … of 16 banks", "4 passes where 2 would do"),
+    ],
+)
+def test_the_caption_names_words_banks_and_passes(stride, width, words, cost):
+    assert banks.caption(fakes.access(stride, width)) == f"32 lanes ask for {words}: {cost}"
+
+
+def outlines(drawn, name, corners=5):
+    return drawn.paths[name].get_path().vertices.reshape(-1, corners, 2)
+
+
+@pytest.mark.parametrize(("stride", "width", "passes"), [(1, 4, 1), (4, 4, 4), (32, 4, 32), (33, 4, 1), (1, 16, 4)])
+def test_banks_draw_a_row_a_pass_and_fill_what_serves(stride, width, passes):
+    drawn = Banks(axes())
+    drawn.show(fakes.access(stride, width))
+    groups = max(width // 4, 1)
+    filled = np.concatenate([outlines(drawn, "even"), outlines(drawn, "odd")])
+    assert len(filled) == 32 * groups
+    assert len(outlines(drawn, "first")) == groups
+    assert len(outlines(drawn, "extra")) == passes - groups
+    assert len(np.unique(filled[:, 2, 1])) == passes
+    wires = np.concatenate([outlines(drawn, name, 2) for name in ("even wires", "odd wires")])
+    lanes, ends = wires[:, 0, 0] - 0.5, wires[:, 1, 0]
+    assert np.allclose(ends, lanes * stride * groups % 32 + groups / 2)
+    drawn.show(None)
+    assert not any(path.get_path().vertices.size for path in drawn.paths.values())
+    assert "shared memory" in drawn.caption.text
+
+
+def test_lanes_served_together_share_a_colour():
+    drawn = Banks(axes())
+    touched = fakes.access(1, 16)
+    drawn.show(fakes.Access(7, "load", 16, tuple(a if lane // 8 in (1, 2) else None
+                                                 for lane, a in enumerate(touched.addresses))))  # fmt: skip
+    assert [len(outlines(drawn, f"{name} wires", 2)) for name in ("even", "odd")] == [8, 8]
+    assert outlines(drawn, "odd lanes")[:, 0, 0].round().tolist() == list(range(8, 16))
+    assert outlines(drawn, "odd").max() > outlines(drawn, "even").max() - 1  # all banks, each its own row
+    assert outlines(drawn, "odd")[:, :, 1].min() >= outlines(drawn, "even")[:, :, 1].max()
+    assert "8 lanes at a time" in drawn.what.text
+
+
 def test_numbers_stand_evenly_by_their_ratio_steps_evenly_and_names_in_a_row():
     assert list(axis.scale([1, 2, 4, 8]).places.values()) == [0, 1, 2, 3]
     assert list(axis.scale([0, 4, 8, 12]).places.values()) == [0, 4, 8, 12]
@@ -120,13 +171,15 @@ def test_the_roofline_names_every_ceiling(flops):
     assert all(name in words for name in ("copy", "FP32", "TF32", "BF16"))
 
 
-def test_a_fast_frame_is_the_frame_of_a_fresh_sheet():
+@pytest.mark.parametrize("under", ["sectors", "banks", None])
+def test_a_fast_frame_is_the_frame_of_a_fresh_sheet(under):
     experiment = fakes.Experiment()
     known = experiment.known()
-    sheet = plots.Sheet(scale=1)
+    sheet = plots.Sheet(under, scale=1)
     for m in known[:40:7]:
-        shown = scene(experiment, known, {"other": known}, m, "stride", 0.3)
-        assert np.array_equal(pixels(sheet.frame(shown)), pixels(plots.Sheet(scale=1).frame(shown)))
+        shown = scene(experiment, known, {"other": known}, m, "stride", 0.3, under)
+        assert (shown.access is None) == (under is None)
+        assert np.array_equal(pixels(sheet.frame(shown)), pixels(plots.Sheet(under, scale=1).frame(shown)))
 
 
 def test_the_palette_keeps_colours():
