@@ -165,6 +165,18 @@ def _scale(rng: np.random.Generator, size: str) -> Case:
     return Case((n // 4 // 128,), (128,), (a, np.empty_like(a), n // 4), 1, 3.0 * a)
 
 
+def _product(rows: int, sizes: tuple[int, int]) -> Callable[[np.random.Generator, str], Case]:
+    """C = A·B of square matrices in blocks of 16 × 16 threads that compute `rows` × 16 of C."""
+
+    def case(rng: np.random.Generator, size: str) -> Case:
+        n = sizes[size == "large"]
+        a, b = (rng.random((n, n), dtype=np.float32) - 0.5 for _ in range(2))
+        wanted = a.astype(np.float64) @ b.astype(np.float64)
+        return Case((n // 16, n // rows), (16, 16), (a, b, np.empty_like(a), n), 2, wanted)
+
+    return case
+
+
 EXERCISES = {
     "column sums": Exercise(
         _column_sums,
@@ -175,6 +187,21 @@ EXERCISES = {
         _transpose,
         {"load_sectors_per_request": 4.0, "store_sectors_per_request": 4.0, "shared_load_conflicts": 0.0},
         "read and write rows; turn the tile in shared memory; pad its rows by one float",
+    ),
+    "tiled product": Exercise(
+        _product(16, (48, 128)),
+        {"global_load_requests": 8192.0},
+        "each float of a tile comes from global memory once a block: 16 steps of the sum for one pair of tiles",
+    ),
+    "four results": Exercise(
+        _product(64, (64, 128)),
+        {"shared_load_requests": 81_920.0},
+        "read one float of bs, use it for four rows: the loop over the rows is inside the loop over the tile",
+    ),
+    "swizzle": Exercise(
+        _transpose,
+        {"shared_load_conflicts": 0.0, "shared_store_conflicts": 0.0, "store_sectors_per_request": 4.0},
+        "where does element (y, x) of the tile lie if its column is renamed by its row? x ^ y stays below 32",
     ),
     "wide scale": Exercise(
         _scale,

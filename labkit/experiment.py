@@ -205,6 +205,13 @@ class Experiment:
             arithmetic=work.arithmetic,
         )
 
+    def predicted(self, **settings: Any) -> Measurement:
+        """What the model says at these settings, from the emulator's counts, whether or not it was measured.
+
+        Raises LabError as a call does; also for what is no kernel.
+        """
+        return self.model(self._validated(settings))
+
     def _listed(self) -> str:
         rows = [row["settings"] for row in _rows(device().slug, self.name, self.fingerprint)]
         if not rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +24,7 @@ class Measurement:
     counts:   the traffic of one run from the emulator, where it has kernels.
     arithmetic: whose ceiling the flops run into: "fp32", "tf32" or "bf16".
     library:  what the work was timed in turn with, in the same run; ratio: its time ÷ this one's (1 is as fast
-    as the library), with the 99 % interval; 0 where it was not compared.
+    as the library), with the 99 % interval; nan where it was not compared.
     """
 
     experiment: str
@@ -42,8 +43,8 @@ class Measurement:
     clock_hz: float | None = None
     arithmetic: str = "fp32"
     library: str = ""
-    ratio: float = 0.0
-    ratio_ci: tuple[float, float] = (0.0, 0.0)
+    ratio: float = math.nan
+    ratio_ci: tuple[float, float] = (math.nan, math.nan)
 
     @property
     def bandwidth(self) -> float:
@@ -106,7 +107,7 @@ class Measurement:
         return [f"{100 * self.share:.0f} % of {self.ceiling.name}"]
 
     def _beside(self) -> list[str]:
-        if not self.ratio:
+        if not self.library:
             return []
         low, high = self.ratio_ci
         return [f"{self.ratio:.3f} ± {(high - low) / 2:.3f} of {self.library}"]
@@ -123,7 +124,10 @@ class Measurement:
     def to_row(self) -> dict[str, Any]:
         """The row of a recording; plain JSON types."""
         row = {key: getattr(self, key) for key in _ROW}
-        row |= {key: getattr(self, key) for key in _WHERE_SET if getattr(self, key) != _WHERE_SET[key]}
+        if self.library:
+            row |= {key: getattr(self, key) for key in _BESIDE}
+        if self.arithmetic != "fp32":
+            row["arithmetic"] = self.arithmetic
         row["counts"] = None if self.counts is None else self.counts.to_dict()
         if self.counts is not None:
             del row["counts"]["by_line"]  # the source is at hand where it is read: it can be counted anew
@@ -134,8 +138,9 @@ class Measurement:
         """The measurement in a recording's row. Raises LabError if the row is damaged."""
         try:
             counts = Counts.from_dict(row["counts"]) if row.get("counts") else None
-            more = {key: tuple(row[key]) if key == "ratio_ci" else row[key] for key in _WHERE_SET if key in row}
-            own = {key: row[key] for key in _ROW} | more
+            own = {key: row[key] for key in (*_ROW, *_BESIDE, "arithmetic") if key in row or key in _ROW}
+            if "ratio_ci" in own:
+                own["ratio_ci"] = tuple(own["ratio_ci"])
             return cls(experiment, source="recorded", device=device, counts=counts, **own)
         except (KeyError, TypeError, ValueError) as error:
             raise LabError(
@@ -164,7 +169,7 @@ _ROW = (
     "throttled",
     "clock_hz",
 )
-_WHERE_SET = {"arithmetic": "fp32", "library": "", "ratio": 0.0, "ratio_ci": (0.0, 0.0)}
+_BESIDE = ("library", "ratio", "ratio_ci")
 
 
 @dataclass(frozen=True)

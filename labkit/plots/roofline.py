@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 
@@ -38,10 +38,11 @@ def roofline(axes: Axes, device: Device, measurements: Sequence[Measurement]) ->
     left = min([0.05, *(0.5 * x for x, _ in at)])
     right = max([4 * ridge for ridge in ridges] + [2 * x for x, _ in at] + [100.0])
     _roofs(axes, roofs, slope, left, right)
+    varied = [name for name in measurements[0].settings if len({m.settings[name] for m in measurements}) > 1]
     for m in measurements:
         if m.bytes and m.flops:
             axes.plot([m.flops / m.bytes], [m.tflops], color=paper.INK, zorder=4, **point(m.source))
-            named = ", ".join(f"{name}={short(value)}" for name, value in m.settings.items())
+            named = ", ".join(_named(name, m.settings[name]) for name in varied)
             axes.annotate(named, (m.flops / m.bytes, m.tflops), (6, -3), textcoords="offset points",
                           fontsize=paper.SMALL, color=paper.INK, va="top")  # fmt: skip
     axes.set_xlim(left, right)
@@ -68,3 +69,8 @@ def _roofs(axes: Axes, roofs: list[tuple[float, str, str]], slope: float, left: 
             ha="right",
             va="bottom",
         )
+
+
+def _named(setting: str, value: Any) -> str:
+    """A name says enough by itself, a number not."""
+    return value if isinstance(value, str) else f"{setting}={short(value)}"
