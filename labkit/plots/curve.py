@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Point = tuple[float, float]
 
 
+ABREAST = 8  # names that stand beside each other; more are written aslant
 BARS = 180  # points of bar to be shared by all names along the axis
 
 
@@ -65,10 +66,17 @@ class Curve:
         every = 1 if self.scale.names else -(-len(values) // 14)
         shown = values[::every]
         self.axes.set_xticks([self.scale.places[v] for v in shown], [self._tick(v, len(shown)) for v in shown])
+        if self.scale.names and len(shown) > ABREAST:
+            self.axes.tick_params(axis="x", labelrotation=20, pad=1)
+            for name in self.axes.get_xticklabels():
+                name.set(ha="right", rotation_mode="anchor")
 
     def _tick(self, value: Any, beside: int) -> str:
         """Write a value; a long name is broken into lines that fit beside the others."""
-        return textwrap.fill(short(value), max(85 // beside, 6)) if self.scale.names else short(value)
+        if not self.scale.names:
+            return short(value)
+        name = short(value).replace("_", " ")
+        return name if beside > ABREAST else textwrap.fill(name, 85 // beside)
 
     def at(self, measurements: Iterable[Measurement], x: str) -> list[Point]:
         """Return where the measurements stand on the axes, from left to right."""

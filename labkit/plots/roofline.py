@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from labkit.device import Device
     from labkit.measurement import Measurement
 
+LINE, LETTER = 0.06, 0.011  # shares of the axes: the height of a name, the width of a letter
 ROOFS = (  # attribute of a Device, name, colour
     ("fp32_flops", "FP32", paper.BLUE),
     ("tf32_flops", "TF32", paper.GREEN),
@@ -39,17 +40,18 @@ def roofline(axes: Axes, device: Device, measurements: Sequence[Measurement]) ->
     right = max([4 * ridge for ridge in ridges] + [2 * x for x, _ in at] + [100.0])
     _roofs(axes, roofs, slope, left, right)
     varied = [name for name in measurements[0].settings if len({m.settings[name] for m in measurements}) > 1]
-    for m in measurements:
-        if m.bytes and m.flops:
-            axes.plot([m.flops / m.bytes], [m.tflops], color=paper.INK, zorder=4, **point(m.source))
-            named = ", ".join(_named(name, m.settings[name]) for name in varied)
-            axes.annotate(named, (m.flops / m.bytes, m.tflops), (6, -3), textcoords="offset points",
-                          fontsize=paper.SMALL, color=paper.INK, va="top")  # fmt: skip
+    low = min([slope * left, *(0.5 * y for _, y in at)])
+    high = 2 * max([slope * left, *(roof for roof, _, _ in roofs)])
     axes.set_xlim(left, right)
-    axes.set_ylim(
-        min([slope * left, *(0.5 * y for _, y in at)]),
-        2 * max([slope * left, *(roof for roof, _, _ in roofs)]),
-    )
+    axes.set_ylim(low, high)
+    placed: list[tuple[float, float, int]] = []
+    for m in sorted((m for m in measurements if m.bytes and m.flops), key=lambda m: -m.tflops):
+        x, y = m.flops / m.bytes, m.tflops
+        axes.plot([x], [y], color=paper.INK, zorder=4, **point(m.source))
+        named = ", ".join(_named(name, m.settings[name]) for name in varied)
+        free = _free(x, y, len(named), placed, (high / low) ** LINE, (right / left) ** LETTER)
+        axes.annotate(named, (x, y), (x * 1.15, free), fontsize=paper.SMALL, color=paper.INK, va="center",
+                      arrowprops={"arrowstyle": "-", "color": paper.GREY, "linewidth": 0.6, "relpos": (0, 0.5)})  # fmt: skip
     paper.legend(axes, keys((m.source for m in measurements), False))
 
 
@@ -69,6 +71,19 @@ def _roofs(axes: Axes, roofs: list[tuple[float, str, str]], slope: float, left: 
             ha="right",
             va="bottom",
         )
+
+
+def _free(x: float, y: float, size: int, placed: list[tuple[float, float, int]], line: float, letter: float) -> float:
+    """The height at or below `y` where a name of `size` letters runs into none of those placed before.
+
+    line, letter: the factors in y and x that a name is high and a letter wide, on logarithmic axes.
+    """
+    for there, height, long in sorted(placed, key=lambda at: -at[1]):
+        beside = x * letter**size < there or there * letter**long < x
+        if not beside and height / line < y < height * line:
+            y = height / line
+    placed.append((x, y, size))
+    return y
 
 
 def _named(setting: str, value: Any) -> str:

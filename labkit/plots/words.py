@@ -14,7 +14,10 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.transforms import Transform
 from numpy.typing import NDArray
 
+from labkit.plots.paper import PAPER
+
 Renderer: Any = RendererAgg  # matplotlib leaves it untyped
+PAPER_ALPHA = 0.7
 ALIGN = {"left": 0.0, "center": 0.5, "right": 1.0}
 
 
@@ -29,7 +32,14 @@ def _word(word: str, points: float, dpi: float, colour: str) -> tuple[NDArray[np
     gc = renderer.new_gc()
     gc.set_foreground(to_rgb(colour))
     renderer.draw_text(gc, 0, renderer.height - below, word, font, 0)
-    return np.array(renderer.buffer_rgba()), below
+    return _on_paper(np.asarray(renderer.buffer_rgba())), below
+
+
+def _on_paper(glyphs: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the glyphs on paper that lets a little through, so that they can be read on bars and lines."""
+    ink = glyphs[..., 3:] / 255
+    colour = ink * glyphs[..., :3] + (1 - ink) * 255 * np.array(to_rgb(PAPER))
+    return np.concatenate([colour, 255 * (ink + (1 - ink) * PAPER_ALPHA)], axis=-1).round().astype(np.uint8)
 
 
 class Words(Artist):
