@@ -14,14 +14,6 @@
 #define BK 64       // bf16 elements in 128 bytes, the line within which the swizzle moves 16-byte chunks
 #define BOX (64 * 128)                      // bytes of 64 rows of a line
 #define STAGE ((BM / 64 + BN / 64) * BOX)   // bytes of a tile of A and one of B
-#ifndef A_STRIDE
-#define A_STRIDE 1024
-#define A_LEAD 16
-#define A_STEP 32
-#define B_STRIDE 1024
-#define B_LEAD BOX
-#define B_STEP 2048
-#endif
 
 typedef unsigned long long u64;
 struct __align__(64) TensorMap { u64 opaque[16]; };   // cuda.h, which NVRTC does not bring, calls it CUtensorMap
@@ -45,10 +37,12 @@ __device__ void expect(unsigned barrier, unsigned bytes)
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
 }
 
-__device__ void arrive(unsigned barrier, unsigned block)   // at the barrier of a block of this cluster
+// At the barrier of a block of this cluster. Who arrives has read and written nothing that the others must see:
+// release.cluster would wait at a fence of the whole GPU.
+__device__ void arrive(unsigned barrier, unsigned block)
 {
     asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1;"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" :: "r"(barrier), "r"(block) : "memory");
+                 "mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(barrier), "r"(block) : "memory");
 }
 
 __device__ void meet_cluster()
@@ -79,11 +73,11 @@ __device__ void put(const TensorMap* map, int x, int y, unsigned from)
 
 // ---- wgmma: 64 × BN of C from 64 × 16 of A and 16 × BN of B
 
-// Where a matrix lies. Lines of 128 bytes, eight of them (1024 bytes) swizzled together; `stride` leads to the next
-// eight, `lead` from 64 columns of B to the next 64 (A is one line wide and has no use for it).
-__device__ u64 matrix(unsigned address, unsigned lead, unsigned stride)
+// Where a matrix lies: in lines of 128 bytes, eight of them (1024 bytes) swizzled together, and a box further on the
+// next 64 columns (of B: A is one line wide). Higher bits of an address name the block of the cluster.
+__device__ u64 matrix(unsigned address)
 {
-    return (u64)(address >> 4) | (u64)(lead >> 4) << 16 | (u64)(stride >> 4) << 32 | 1ull << 62;
+    return (address & 0x3ffff) >> 4 | BOX >> 4 << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
 }
 
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
@@ -213,8 +207,7 @@ tensor(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
                 for (int k = 0; k < BK / 16; k++)   // 32 bytes along A's lines, 16 lines down B
                     #pragma unroll
                     for (int i = 0; i < HIGH; i++)
-                        multiply(sum[i], matrix(a + (mine + i) * BOX + k * A_STEP, A_LEAD, A_STRIDE),
-                                 matrix(b + k * B_STEP, B_LEAD, B_STRIDE), step + k);
+                        multiply(sum[i], matrix(a + (mine + i) * BOX + k * 32), matrix(b + k * 2048), step + k);
                 asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
                 asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");   // the step before is done
                 if (step && lane < CLUSTER)
