@@ -37,7 +37,9 @@ tensor(const bf16* A, const bf16* B, bf16* C, int M, int N, int K)
     int top = blockIdx.y * BM, left = blockIdx.x * BN, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int row = warp / (BN / WN) * WM, col = warp % (BN / WN) * WN;
     fragment<accumulator, 16, 16, 16, float> sum[WM / 16][WN / 16];
+    #pragma unroll
     for (int i = 0; i < WM / 16; i++)
+        #pragma unroll
         for (int j = 0; j < WN / 16; j++)
             fill_fragment(sum[i][j], 0.0f);
 
@@ -50,10 +52,13 @@ tensor(const bf16* A, const bf16* B, bf16* C, int M, int N, int K)
         for (int q = 0; q < BK; q += 16) {
             fragment<matrix_a, 16, 16, 16, bf16, row_major> fa[WM / 16];
             fragment<matrix_b, 16, 16, 16, bf16, row_major> fb;
+            #pragma unroll
             for (int i = 0; i < WM / 16; i++)
                 load_matrix_sync(fa[i], &a[row + 16 * i][q], BK + PAD);
+            #pragma unroll
             for (int j = 0; j < WN / 16; j++) {
                 load_matrix_sync(fb, &b[q][col + 16 * j], BN + PAD);
+                #pragma unroll
                 for (int i = 0; i < WM / 16; i++)
                     mma_sync(sum[i][j], fa[i], fb, sum[i][j]);
             }
@@ -61,7 +66,9 @@ tensor(const bf16* A, const bf16* B, bf16* C, int M, int N, int K)
         __syncthreads();
     }
     // C is BF16 and the sums are FP32: each warp turns its fragments over in a patch of shared memory.
+    #pragma unroll
     for (int i = 0; i < WM / 16; i++)
+        #pragma unroll
         for (int j = 0; j < WN / 16; j++) {
             store_matrix_sync(&patch[warp][0][0], sum[i][j], 16, mem_row_major);
             __syncwarp();

@@ -29,17 +29,20 @@ __device__ void copy(uint4* tile, const bf16* from, int top, int left, int rows,
     unsigned row = threadIdx.x / PER_ROW, chunk = threadIdx.x % PER_ROW;
     int x = left + 8 * chunk;
     from += (size_t)(top + row) * cols + x;
-    #pragma unroll
-    for (unsigned r = 0; r < ROWS; r += HIGH, from += (size_t)HIGH * cols) {
-        uint4* to = &tile[at(row + r, chunk, PER_ROW)];
-        bool inside = top + row + r < rows;
-        if (cols % 8 == 0)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"   // of 16 bytes, those there are
-                         :: "r"(shared(to)), "l"(from), "r"(inside && x < cols ? 16 : 0));
-        else   // rows begin anywhere
-            for (int i = 0; i < 8; i++)
-                ((bf16*)to)[i] = inside && x + i < cols ? from[i] : __float2bfloat16(0);
-    }
+    if (cols % 8 == 0)
+        #pragma unroll
+        for (unsigned r = 0; r < ROWS; r += HIGH) {
+            bool inside = top + row + r < rows && x < cols;   // 16 bytes, of which there are all or none
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                         :: "r"(shared(&tile[at(row + r, chunk, PER_ROW)])), "l"(from + (size_t)r * cols),
+                            "r"(inside ? 16 : 0));
+        }
+    else   // rows begin anywhere
+        for (unsigned e = 0; e < ROWS / HIGH * 8; e++) {
+            unsigned r = e / 8 * HIGH, i = e % 8;
+            bool inside = top + row + r < rows && x + i < cols;
+            ((bf16*)&tile[at(row + r, chunk, PER_ROW)])[i] = inside ? from[(size_t)r * cols + i] : __float2bfloat16(0);
+        }
 }
 
 // Writes a finished tile of C, whole chunks where rows begin on 16 bytes.
@@ -99,27 +102,39 @@ tensor(const bf16* A, const bf16* B, bf16* C, int M, int N, int K)
         }
         asm volatile("cp.async.commit_group;");
     };
-    for (int step = 0; step < STAGES - 1; step++)
-        fetch(step);
-    for (int step = 0; step < steps; step++) {
-        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2));
-        __syncthreads();            // this tile has come for all, and the one before has been used by all
-        fetch(step + STAGES - 1);   // into the place of the one before
+    unsigned fa[2][WM / 16][4], fb[2][WN / 16][4];
+    auto load_both = [&](int step, int k) {
         const uint4* a = ring + step % STAGES * STAGE, *b = a + BM * BK / 8;
         #pragma unroll
-        for (int k = 0; k < BK / 16; k++) {
-            unsigned fa[WM / 16][4], fb[WN / 16][4];
-            #pragma unroll
-            for (int i = 0; i < WM / 16; i++)
-                load(fa[i], &a[at(row + 16 * i + lane % 16, 2 * k + lane / 16, BK / 8)]);
-            #pragma unroll
-            for (int j = 0; j < WN / 16; j++)   // B's rows are k: turned while it is loaded
-                load_turned(fb[j], &b[at(16 * k + lane % 16, (col + 16 * j) / 8 + lane / 16, BN / 8)]);
+        for (int i = 0; i < WM / 16; i++)
+            load(fa[k % 2][i], &a[at(row + 16 * i + lane % 16, 2 * k + lane / 16, BK / 8)]);
+        #pragma unroll
+        for (int j = 0; j < WN / 16; j++)   // B's rows are k: turned while it is loaded
+            load_turned(fb[k % 2][j], &b[at(16 * k + lane % 16, (col + 16 * j) / 8 + lane / 16, BN / 8)]);
+    };
+    auto meet = [] {   // the oldest tile under way has come for all, and the one before has been read by all
+        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2));
+        __syncthreads();
+    };
+    for (int step = 0; step < STAGES - 1; step++)
+        fetch(step);
+    meet();
+    load_both(0, 0);
+    for (int step = 0; step < steps; step++) {
+        fetch(step + STAGES - 1);   // into the place of the tile before
+        #pragma unroll
+        for (int k = 0; k < BK / 16; k++) {   // what comes next is loaded before this is multiplied
+            if (k < BK / 16 - 1)
+                load_both(step, k + 1);
+            else if (step + 1 < steps) {
+                meet();
+                load_both(step + 1, 0);
+            }
             #pragma unroll
             for (int i = 0; i < WM / 16; i++)
                 #pragma unroll
                 for (int j = 0; j < WN / 8; j++)
-                    multiply(sum[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1]);
+                    multiply(sum[i][j], fa[k % 2][i], fb[k % 2][j / 2][j % 2 * 2], fb[k % 2][j / 2][j % 2 * 2 + 1]);
         }
     }
     __syncthreads();   // the ring is free: C goes through it, so that whole rows are written
