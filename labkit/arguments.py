@@ -165,6 +165,7 @@ def _numpy_name(kind: str, size: int, declared: Declared) -> str:
     return f"{'uint' if unsigned else 'int'}{8 * size}"
 
 
+@functools.lru_cache(maxsize=4096, typed=True)
 def _converted(name: str, param: Param, declared: Declared, arg: float) -> np.generic:
     if param.type[0] == "f":
         value: np.generic = np.dtype(f"f{param.size}").type(arg)
@@ -180,7 +181,7 @@ def _converted(name: str, param: Param, declared: Declared, arg: float) -> np.ge
 
 
 def _is_array(arg: Any) -> bool:
-    return isinstance(arg, np.ndarray) or hasattr(arg, "__cuda_array_interface__") or _is_tensor(arg)
+    return isinstance(arg, np.ndarray) or _is_tensor(arg) or hasattr(arg, "__cuda_array_interface__")
 
 
 def _is_tensor(arg: Any) -> bool:
@@ -222,13 +223,18 @@ def _dtype(arg: Any) -> str:
 def _kind(arg: Any) -> tuple[str, int]:
     if not _is_tensor(arg):
         return str(arg.dtype.kind), int(arg.dtype.itemsize)
-    name = _dtype(arg)
+    return _tensor_kind(arg.dtype)
+
+
+@functools.cache
+def _tensor_kind(dtype: Any) -> tuple[str, int]:
+    name = str(dtype).replace("torch.", "")
     kind = (
         "bf"
         if name == "bfloat16"
         else {"float": "f", "uint": "u", "int": "i", "bool": "b"}.get(re.sub(r"\d+$", "", name), "?")
     )
-    return ("b" if kind == "bf" else kind), int(arg.element_size())
+    return ("b" if kind == "bf" else kind), int(dtype.itemsize)
 
 
 def _describe(arg: Any) -> str:
@@ -270,19 +276,13 @@ def on_gpu(cp: ModuleType, bound: Bound) -> tuple[Any, Any]:
     """(what RawKernel takes, host array to copy back into or None)."""
     if bound.array is None:
         return bound.value, None
-    if hasattr(bound.array, "__cuda_array_interface__") and not isinstance(bound.array, np.ndarray):
-        return (bound.array if isinstance(bound.array, cp.ndarray) else _view(cp, bound.array)), None
     if _is_tensor(bound.array):
+        if bound.array.is_cuda:  # its address alone: a view of it by CuPy costs more than the launch
+            return np.uint64(bound.array.data_ptr()), None
         import torch
 
         host = bound.array.detach().view(-1).view(torch.uint8).numpy()
         return cp.asarray(host), host
-    return cp.asarray(bound.array), bound.array
-
-
-def _view(cp: ModuleType, tensor: Any) -> Any:
-    if not _is_tensor(tensor):
-        return cp.asarray(tensor)
-    import torch
-
-    return cp.from_dlpack(tensor.detach().view(-1).view(torch.uint8)) if tensor.numel() else cp.empty(0, "uint8")
+    if isinstance(bound.array, cp.ndarray):
+        return bound.array, None
+    return cp.asarray(bound.array), bound.array if isinstance(bound.array, np.ndarray) else None

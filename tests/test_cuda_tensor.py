@@ -12,7 +12,7 @@ from labkit.emulator import compile_kernel
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.compiler
 WHOLE, EDGES, ODD = (128, 256, 128), (200, 136, 72), (37, 53, 29)
-SMALL = {"wmma": {"BM": 64, "BN": 32, "WM": 32, "WN": 32}, "mma": {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3}}
+SMALL = {"wmma": {"BM": 128, "BN": 64, "WM": 32, "WN": 64}, "mma": {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3}}
 
 
 def matrices(m, n, k):
@@ -130,6 +130,8 @@ def test_a_persistent_grid_holds_whole_clusters():
         ("wgmma", {"BM": 256}),
         ("wgmma", {"CLUSTER": 3}),
         ("wgmma", {"STAGES": 5}),
+        ("wgmma", {"BOXES": 3, "STAGES": 3}),
+        ("wgmma", {"BM": 256, "BN": 128, "BOXES": 4, "STAGES": 3}),
     ],
     ids=str,
 )

@@ -125,20 +125,26 @@ class Rung:
 
         a (M, K), b (K, N), c (M, N), row by row. Raises LabError for other shapes, dtypes or layouts.
         """
-        asked = f"{self.name}: A·B = C with " + ", ".join(f"{_dtype(x)} {tuple(x.shape)}" for x in (a, b, c))
-        if not all(len(x.shape) == 2 and all(x.shape) for x in (a, b, c)):
-            raise LabError(asked, "each has two sizes above zero", "a (M, K), b (K, N), c (M, N)")
+        self._check(*((tuple(x.shape), x.dtype, _by_rows(x)) for x in (a, b, c)))
         (m, k), n = a.shape, b.shape[1]
-        if (k, n) != tuple(b.shape) or (m, n) != tuple(c.shape):
-            raise LabError(asked, "the shapes do not fit together", f"b ({k}, N) and c ({m}, N)")
-        for name, array, wanted in (("a", a, self.input), ("b", b, self.input), ("c", c, self.output)):
-            if _dtype(array) not in _HELD_AS.get(wanted, (wanted,)):
-                raise LabError(asked, f"{name} holds {_dtype(array)}", f"{name} as {wanted}")
-            if not _by_rows(array):
-                raise LabError(
-                    asked, f"the rows of {name} do not lie one after another", f"a contiguous copy of {name}"
-                )
         return self.grid(m, n), self.threads, (a, b, c, m, n, k), self.shared
+
+    @functools.lru_cache(maxsize=256)  # noqa: B019 # a rung lives as long as the notebook
+    def _check(self, *arrays: tuple[tuple[int, ...], Any, bool]) -> None:
+        """Raise LabError unless a rung takes such a, b and c: each its shape, its dtype, and whether by rows."""
+        asked = f"{self.name}: A·B = C with " + ", ".join(f"{_name(dtype)} {shape}" for shape, dtype, _ in arrays)
+        shapes = [shape for shape, *_ in arrays]
+        if not all(len(shape) == 2 and all(shape) for shape in shapes):
+            raise LabError(asked, "each has two sizes above zero", "a (M, K), b (K, N), c (M, N)")
+        (m, k), n = shapes[0], shapes[1][1]
+        if shapes[1:] != [(k, n), (m, n)]:
+            raise LabError(asked, "the shapes do not fit together", f"b ({k}, N) and c ({m}, N)")
+        for name, (_, dtype, by_rows), wanted in zip("abc", arrays, (self.input, self.input, self.output), strict=True):
+            if _name(dtype) not in _HELD_AS.get(wanted, (wanted,)):
+                raise LabError(asked, f"{name} holds {_name(dtype)}", f"{name} as {wanted}")
+            if not by_rows:
+                found = f"the rows of {name} do not lie one after another"
+                raise LabError(asked, found, f"a contiguous copy of {name}")
 
     def __call__(self, a: Any, b: Any, c: Any) -> None:
         """Write A·B to c. Arrays as in `launch`: NumPy, CuPy or torch.
@@ -189,8 +195,8 @@ def _bytes(dtype: str) -> int:
     return 2 if dtype == "bfloat16" else 4
 
 
-def _dtype(array: Any) -> str:
-    return str(array.dtype).removeprefix("torch.")
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _by_rows(array: Any) -> bool:

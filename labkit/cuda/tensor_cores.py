@@ -50,6 +50,7 @@ def _wgmma(d: Mapping[str, int]) -> Geometry:
         ((d["BM"], d["BN"]) in ((128, 128), (128, 256), (256, 128)), "tiles of 128 × 128, 128 × 256 or 256 × 128"),
         (d["CLUSTER"] in (1, 2, 4) and d["BN"] // 64 % d["CLUSTER"] == 0, "clusters of 1, 2 or 4 that share BN / 64"),
         (min(d["STAGES"], d["BOXES"], d["GROUP"]) > 0, "stages, boxes and groups of one or more"),
+        (d["BN"] // 64 % max(d["BOXES"], 1) == 0, "boxes that are used equally often: BOXES divides BN / 64"),
     )
     stage, barriers = (d["BM"] + d["BN"]) // 64 * _BOX, 16
     return Geometry((d["BM"], d["BN"]), 384, d["STAGES"] * (stage + barriers) + 2 * d["BOXES"] * _BOX)
@@ -89,7 +90,7 @@ tensor = {
     "wmma": Rung(
         "wmma",
         "tensor/1_wmma.cu",
-        (("BM", 128), ("BN", 128), ("BK", 32), ("WM", 32), ("WN", 64)),
+        (("BM", 64), ("BN", 128), ("BK", 32), ("WM", 32), ("WN", 32)),
         _wmma,
         "bfloat16",
         "bfloat16",

@@ -25,19 +25,23 @@ def tensor_map(matrix: Any, rows: int) -> bytes:
     Source: CUDA driver API, cuTensorMapEncodeTiled.
     """
     height, width = matrix.shape
-    asked = f"a tensor map of a {height:,} × {width:,} BF16 matrix"
-    pointer = _pointer(matrix, asked)
+    pointer = _pointer(matrix)
     if width % 8 or pointer % 16:
         found = f"its rows are {2 * width:,} B long and the first begins at {pointer:#x}"
-        raise LabError(asked, found, "rows of a multiple of 8 elements that begin on 16 bytes, or the rung `mma`")
+        raise LabError(_asked(matrix), found, "rows of a multiple of 8 elements from 16 bytes on, or the rung `mma`")
     return _encode(pointer, height, width, rows)
 
 
-def _pointer(matrix: Any, asked: str) -> int:
+def _asked(matrix: Any) -> str:
+    height, width = matrix.shape
+    return f"a tensor map of a {height:,} × {width:,} BF16 matrix"
+
+
+def _pointer(matrix: Any) -> int:
     if hasattr(matrix, "data_ptr") and matrix.is_cuda:
         return int(matrix.data_ptr())
     if hasattr(matrix, "data_ptr") or not hasattr(matrix, "__cuda_array_interface__"):
-        raise LabError(asked, "the matrix is in the host's memory", "an array on the GPU: CuPy or torch")
+        raise LabError(_asked(matrix), "the matrix is in the host's memory", "an array on the GPU: CuPy or torch")
     return int(matrix.__cuda_array_interface__["data"][0])
 
 

@@ -4,11 +4,11 @@
 #include <cuda_bf16.h>
 #include <mma.h>
 #ifndef BM
-#define BM 128   // rows and columns of C that a block computes
+#define BM 64    // rows and columns of C that a block computes
 #define BN 128
 #define BK 32    // depth of one step
 #define WM 32    // rows and columns of a warp
-#define WN 64
+#define WN 32
 #endif
 #define THREADS (BM / WM * (BN / WN) * 32)
 #define PAD 8    // 16 bytes more a row, so that the eight rows of a load lie in different banks
