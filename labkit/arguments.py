@@ -165,7 +165,6 @@ def _numpy_name(kind: str, size: int, declared: Declared) -> str:
     return f"{'uint' if unsigned else 'int'}{8 * size}"
 
 
-@functools.lru_cache(maxsize=4096, typed=True)
 def _converted(name: str, param: Param, declared: Declared, arg: float) -> np.generic:
     if param.type[0] == "f":
         value: np.generic = np.dtype(f"f{param.size}").type(arg)
@@ -175,9 +174,13 @@ def _converted(name: str, param: Param, declared: Declared, arg: float) -> np.ge
     low, high = (0, 1 << bits) if unsigned else (-(1 << bits - 1), 1 << (bits if not declared.type else bits - 1))
     if not low <= arg < high:
         raise _Misfit(f"{name} holds {low:,} to {high - 1:,}", "a value in that range, or a wider parameter")
-    masked = int(arg) & ((1 << bits) - 1)
-    whole: np.generic = np.frombuffer(struct.pack("<Q", masked)[: param.size], f"u{param.size}")[0]
-    return whole
+    return _whole(int(arg) & ((1 << bits) - 1), param.size)
+
+
+@functools.lru_cache(maxsize=1024)
+def _whole(number: int, size: int) -> np.generic:
+    made: np.generic = np.frombuffer(struct.pack("<Q", number)[:size], f"u{size}")[0]
+    return made
 
 
 def _is_array(arg: Any) -> bool:

@@ -12,7 +12,7 @@ from labkit.emulator import compile_kernel
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.compiler
 WHOLE, EDGES, ODD = (128, 256, 128), (200, 136, 72), (37, 53, 29)
-SMALL = {"wmma": {"BM": 128, "BN": 64, "WM": 32, "WN": 64}, "mma": {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3}}
+SMALL = {"wmma": {"BN": 64, "WM": 32, "WN": 64}, "mma": {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3}}
 
 
 def matrices(m, n, k):
@@ -85,6 +85,14 @@ def test_wgmma_is_compiled_for_sm_90a_and_needs_no_stack():
         assert [p.size for p in compiled.entry.params] == [128, 128, 128, 4, 4, 4]
     with pytest.raises(LabError):
         compile_kernel(rung.source, arch="sm_90")
+
+
+def test_a_matrix_descriptor_leaves_out_the_block_of_the_cluster():
+    code = 'extern "C" __global__ void words(u64* out, unsigned* at) { out[threadIdx.x] = matrix(at[threadIdx.x]); }'
+    made = labkit.kernel(tensor["wgmma"].source + code, "words", arch="sm_90a")
+    out, at = np.zeros(2, np.uint64), np.array([0x0001E400, 0x0101E400], np.uint32)  # the second as block 1 has it
+    made.run_emulated(1, 2, (out, at))
+    assert out[0] == out[1] == 0x1E40 | 512 << 16 | 64 << 32 | 1 << 62
 
 
 def test_without_a_gpu_wgmma_is_refused_by_instruction_and_line():
