@@ -15,13 +15,14 @@ __all__ = ["Geometry", "Rung", "sgemm", "tensor"]
 _STATIC = 48 * 1024  # bytes of shared memory that a kernel may declare by itself
 
 
-def _plan(defines: Mapping[str, int], tiles: int = 0, four: bool = False) -> Geometry:
+def _plan(defines: Mapping[str, int], tiles: int = 0, four: bool = False, pad: int = 0) -> Geometry:
     """The geometry of a rung of `sgemm`, or LabError: the conditions that its kernel is written for.
 
     tiles: tiles of A and of B that it declares in shared memory. four: it reads and writes four floats at once.
+    pad: floats after each row of a tile of A.
     """
     d = {"TM": 1, "TN": 1, "BK": 0, "STAGES": 0, **defines}
-    _require(d, all(value > 0 for name, value in defines.items() if name != "A_ASYNC"), "a size below one")
+    _require(d, all(value > 0 for value in defines.values()), "a size below one")
     for part, whole in (("TM", "BM"), ("TN", "BN"), ("TM", "WM"), ("TN", "WN"), ("WM", "BM"), ("WN", "BN")):
         if part in d and whole in d:
             _require(d, d[whole] % d[part] == 0, f"{whole}={d[whole]} is no multiple of {part}={d[part]}")
@@ -30,18 +31,17 @@ def _plan(defines: Mapping[str, int], tiles: int = 0, four: bool = False) -> Geo
     if "WM" in d:
         lanes = d["WM"] // d["TM"] * (d["WN"] // d["TN"])
         _require(d, lanes == 32, f"a warp's tile holds {lanes} thread tiles; a warp has 32 lanes")
+        _require(d, d["WM"] // d["TM"] % 2 == 0, "a warp whose lanes stand in one row; they stand in pairs of rows")
     if four:
         _require(d, d["TM"] % 4 == d["TN"] % 4 == d["BK"] % 8 == 0, "TM and TN go by 4, BK by 8")
         for matrix, floats in (("A", d["BM"] * d["BK"]), ("B", d["BK"] * d["BN"])):
             share = f"a tile of {matrix} of {floats:,} floats, which {threads:,} threads cannot share out by fours"
             _require(d, floats % (4 * threads) == 0, share)
-    if "A_ASYNC" in d:
-        rows = threads // (8 if d["A_ASYNC"] else 2), 4 * threads // d["BN"]
-        even = d["BM"] % rows[0] == 0 and 4 * threads % d["BN"] == 0
+    if "GROUP" in d:
+        even = d["BM"] % (threads // 2) == 4 * threads % d["BN"] == 0
         _require(d, even, f"{threads} threads, which do not copy whole rows of the tiles at once")
-        _require(d, d["WM"] // d["TM"] % 2 == 0, "a warp whose lanes stand in one row; they stand in pairs of rows")
     _require(d, d["STAGES"] != 1, "one stage, which cannot be filled while it is read")
-    held = 4 * d["BK"] * (d["BM"] + d["BN"] + (4 if four else 0))
+    held = 4 * d["BK"] * (d["BM"] + d["BN"] + pad)
     _require(d, tiles * held <= _STATIC, f"tiles of {tiles * held:,} B in shared memory; {_STATIC:,} B is the most")
     return Geometry((d["BM"], d["BN"]), threads, d["STAGES"] * held)
 
@@ -54,7 +54,8 @@ def _require(defines: Mapping[str, int], fits: bool, found: str) -> None:
 
 _SMALL = {"BM": 16, "BN": 16}
 _SQUARE = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
-_WARPED = {"BM": 128, "BN": 128, "BK": 8, "WM": 64, "WN": 64, "TM": 8, "TN": 16, "STAGES": 4}
+_ASYNC = _SQUARE | {"BK": 16, "STAGES": 3, "BLOCKS": 2}
+_WARPED = _ASYNC | {"BN": 256, "WM": 64, "WN": 64, "TN": 16, "BLOCKS": 1}
 
 _RUNGS: list[tuple[str, dict[str, int], Callable[[Mapping[str, int]], Geometry]]] = [
     ("naive", _SMALL, _plan),
@@ -62,11 +63,11 @@ _RUNGS: list[tuple[str, dict[str, int], Callable[[Mapping[str, int]], Geometry]]
     ("tiled", {"BM": 32, "BN": 32, "BK": 32}, partial(_plan, tiles=1)),
     ("strip", {"BM": 64, "BN": 64, "BK": 16, "TM": 8}, partial(_plan, tiles=1)),
     ("square", _SQUARE, partial(_plan, tiles=1)),
-    ("vectorised", _SQUARE, partial(_plan, tiles=1, four=True)),
-    ("double_buffered", _SQUARE, partial(_plan, tiles=2, four=True)),
-    ("async", _SQUARE | {"STAGES": 4}, partial(_plan, four=True)),
+    ("vectorised", _SQUARE, partial(_plan, tiles=1, four=True, pad=4)),
+    ("double_buffered", _SQUARE, partial(_plan, tiles=2, four=True, pad=4)),
+    ("async", _ASYNC, partial(_plan, four=True)),
     ("warp_tiled", _WARPED, partial(_plan, four=True)),
-    ("tuned", _WARPED | {"BLOCKS": 2, "GROUP": 8, "A_ASYNC": 1}, partial(_plan, four=True)),
+    ("tuned", _WARPED | {"GROUP": 8}, partial(_plan, four=True, pad=4)),
 ]
 
 sgemm = {

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..kernel import Kernel
 
 FOLDER = Path(__file__).parent
+_LONGEST = (1 << 31) - (1 << 16)  # a size that the kernels' ints can hold, and step past by a few tiles
 # dtype → the names of it that an array may carry; NumPy has no bfloat16 and holds its bits.
 _HELD_AS = {"bfloat16": ("bfloat16", "uint16")}
 
@@ -137,6 +138,8 @@ class Rung:
         if not all(len(shape) == 2 and all(shape) for shape in shapes):
             raise LabError(asked, "each has two sizes above zero", "a (M, K), b (K, N), c (M, N)")
         (m, k), n = shapes[0], shapes[1][1]
+        if max(m, k, n) > _LONGEST:
+            raise LabError(asked, f"a size above {_LONGEST:,}; the kernels count in 32 bits", "parts of the product")
         if shapes[1:] != [(k, n), (m, n)]:
             raise LabError(asked, "the shapes do not fit together", f"b ({k}, N) and c ({m}, N)")
         for name, (_, dtype, by_rows), wanted in zip("abc", arrays, (self.input, self.input, self.output), strict=True):

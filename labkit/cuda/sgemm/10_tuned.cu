@@ -1,18 +1,18 @@
 // FP32 matrix product, rung 10: all of it, tuned. A thread's next floats are read from shared memory while the
-// current ones are multiplied, across the barrier too; a block inside the matrix takes a path without bounds
-// checks; and blocks that run together form GROUP rows of tiles, so that their A and B stay in the L2 cache.
+// current ones are multiplied, across the barrier too; A is fetched 16 bytes at a time through registers, a
+// quarter of the copies; a block inside the matrix takes a path without bounds checks; and blocks that run
+// together form GROUP rows of tiles, so that their A and B stay in the L2 cache.
 #ifndef BM
 #define BM 128     // rows and columns of C that a block computes, and the depth of its tiles
-#define BN 128
-#define BK 8
+#define BN 256
+#define BK 16
 #define WM 64      // rows and columns of C that a warp computes
 #define WN 64
 #define TM 8       // rows and columns of C that a thread computes, in groups of four
 #define TN 16
-#define STAGES 4   // tiles in shared memory
-#define BLOCKS 2   // blocks that must fit on an SM: caps the registers
+#define STAGES 3   // tiles in shared memory
+#define BLOCKS 1   // blocks that must fit on an SM: caps the registers
 #define GROUP 8    // rows of tiles that are computed together
-#define A_ASYNC 1  // A by cp.async, a float at a time, or through registers, four at a time
 #endif
 #define THREADS (BM / TM * (BN / TN))
 #define LANES_N (WN / TN)   // lanes of a warp across its tile, and down
@@ -45,44 +45,40 @@ __device__ void product(const float* A, const float* B, float* C, int M, int N, 
     __align__(16) float sum[TM][TN] = {}, a[2][TM], b[2][TN];
     float4 nextA[COPIES_A];
 
-    // A thread's place in the tiles: of A one float among 8 × THREADS / 8, or four among 8 × THREADS / 2.
-    const int across = A_ASYNC ? 8 : 2, wideA = 8 / across;
-    const int rowA = threadIdx.x / across, kA = threadIdx.x % across * wideA;
+    // Where a thread's first copies lie in a tile, and in the matrices: there `down` and `right` lead to the others.
+    const int rowA = threadIdx.x / 2, kA = threadIdx.x % 2 * 4;
     const int kB = threadIdx.x / (BN / 4), colB = threadIdx.x % (BN / 4) * 4;
-    unsigned fromA = (rowA * K + kA) * 4, fromB = (kB * N + colB) * 4;   // bytes from the tile's corner
+    const float* fromA = A + (size_t)(row0 + rowA) * K + kA;
+    const float* fromB = B + (size_t)kB * N + col0 + colB;
 
     auto fetch = [&](int k0, int stage) {   // starts the copies of one tile
-        const char* cornerA = (const char*)(A + (size_t)row0 * K + k0);
-        const char* cornerB = (const char*)(B + (size_t)k0 * N + col0);
         #pragma unroll
-        for (int n = 0; n < (A_ASYNC ? 4 : 1) * COPIES_A; n++) {
-            const int down = n * (THREADS / across) % BM, right = n * (THREADS / across) / BM * 8;
-            const float* from = (const float*)(cornerA + (fromA + (unsigned)(down * K + right) * 4));
-            int k = k0 + kA + right;
-            bool inside = WHOLE || (row0 + rowA + down < M && k < K);
-            if (A_ASYNC)
-                copy<4>(&As[stage][kA + right][rowA + down], from, inside);
-            else if (WHOLE)
+        for (int n = 0; n < COPIES_A; n++) {
+            const int down = n * (THREADS / 2) % BM, right = n * (THREADS / 2) / BM * 8;
+            const float* from = fromA + (size_t)down * K + k0 + right;
+            int left = WHOLE ? 4 : row0 + rowA + down < M ? K - (k0 + kA + right) : 0;   // floats of the matrix
+            if (WHOLE)
                 nextA[n] = *(const float4*)from;
             else
-                nextA[n] = make_float4(inside ? from[0] : 0, inside && k + 1 < K ? from[1] : 0,
-                                       inside && k + 2 < K ? from[2] : 0, inside && k + 3 < K ? from[3] : 0);
+                nextA[n] = make_float4(left > 0 ? from[0] : 0, left > 1 ? from[1] : 0,
+                                       left > 2 ? from[2] : 0, left > 3 ? from[3] : 0);
         }
         #pragma unroll
         for (int n = 0; n < COPIES_B; n++) {
             const int down = n * (THREADS / (BN / 4));
-            const float* from = (const float*)(cornerB + (fromB + (unsigned)(down * N) * 4));
+            const float* from = fromB + (size_t)(k0 + down) * N;
             if (WHOLE)
                 copy<16>(&Bs[stage][kB + down][colB], from, true);
             else
                 for (int j = 0; j < 4; j++)
                     copy<4>(&Bs[stage][kB + down][colB + j], from + j, k0 + kB + down < K && col0 + colB + j < N);
         }
+        asm volatile("cp.async.commit_group;");
     };
-    auto put = [&](int stage) {   // A's tile, where it came through registers
+    auto put = [&](int stage) {   // turns A's tile
         #pragma unroll
         for (int n = 0; n < COPIES_A; n++) {
-            const int down = n * (THREADS / across) % BM, right = n * (THREADS / across) / BM * 8;
+            const int down = n * (THREADS / 2) % BM, right = n * (THREADS / 2) / BM * 8;
             float* to = &As[stage][kA + right][rowA + down];
             to[0] = nextA[n].x, to[BM + 4] = nextA[n].y, to[2 * (BM + 4)] = nextA[n].z, to[3 * (BM + 4)] = nextA[n].w;
         }
@@ -98,9 +94,7 @@ __device__ void product(const float* A, const float* B, float* C, int M, int N, 
 
     for (int stage = 0; stage < STAGES - 1; stage++) {
         fetch(stage * BK, stage);
-        asm volatile("cp.async.commit_group;");
-        if (!A_ASYNC)
-            put(stage);
+        put(stage);
     }
     asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
     __syncthreads();
@@ -111,7 +105,7 @@ __device__ void product(const float* A, const float* B, float* C, int M, int N, 
         #pragma unroll
         for (int k = 0; k < BK; k++) {
             if (k == BK - 1) {
-                if (!A_ASYNC && more)
+                if (more)
                     put(free);
                 asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");   // the next tile has landed
                 __syncthreads();
@@ -122,7 +116,8 @@ __device__ void product(const float* A, const float* B, float* C, int M, int N, 
             if (k == 0) {
                 if (more)
                     fetch(k0 + (STAGES - 1) * BK, free);
-                asm volatile("cp.async.commit_group;");
+                else
+                    asm volatile("cp.async.commit_group;");   // an empty one: the count of those in flight stays
             }
             #pragma unroll
             for (int i = 0; i < TM; i++)
@@ -140,8 +135,8 @@ __device__ void product(const float* A, const float* B, float* C, int M, int N, 
             if (WHOLE)
                 *(float4*)to = *(float4*)&sum[i][j];
             else
-                for (int l = 0; l < 4; l++)
-                    if (row < M && col + l < N)
+                for (int l = 0, left = row < M ? N - col : 0; l < 4; l++)
+                    if (l < left)
                         to[l] = sum[i][j + l];
         }
 }
