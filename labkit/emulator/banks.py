@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 BANKS, WORD = 32, 4
+ROW = BANKS * WORD  # bytes that the banks serve in a pass
 Pass = dict[int, int]  # bank -> the word it serves: its bytes are 4 * word to 4 * word + 3
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from labkit.emulator.banks import phases
+from labkit.emulator.banks import ROW, phases
 
 ADDED = (
     "global_load_requests",
@@ -87,7 +87,8 @@ class Counts:
     global_store_bytes: bytes that lanes stored; fewer than 32 a sector means sectors written in part.
     lanes: the first access of each global memory instruction, by the first warp of a block in the middle.
     banks: of all loads and stores of shared memory that were run the one with most bank conflicts; of equals
-    the one that spans most memory, so that a column of a tile is seen also where it has none.
+    one that spans most rows of 32 words, so that the column of a tile is kept also where it has none, and of
+    the warps of one instruction a middle one.
     """
 
     global_load_requests: int = 0
@@ -192,12 +193,12 @@ def _access(data: dict[str, Any]) -> Access:
 
 
 def _conflict(access: Access | None) -> tuple[int, int]:
-    """Passes beyond the least, and the bytes spanned: what `Counts.banks` is chosen by."""
+    """Passes beyond the least, and the rows spanned: what `Counts.banks` is chosen by."""
     if access is None:
         return -1, 0
     asked = [a for a in access.addresses if a is not None]
     extra = sum(len(passes) - 1 for passes in phases(access.bytes_per_lane, access.addresses) if passes)
-    return extra, max(asked) - min(asked)
+    return extra, (max(asked) - min(asked)) // ROW
 
 
 def _merged(lines: Iterable[LineCounts]) -> tuple[LineCounts, ...]:

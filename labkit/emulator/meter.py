@@ -40,7 +40,7 @@ def flops(i: Instr) -> float:
     return ARITHMETIC.get(i.op, 0) * FLOAT.get(kind, 0)
 
 
-Ranked = tuple[tuple[int, int], Access | None]  # conflicts of a shared access, and the bytes it spans
+Ranked = tuple[tuple[int, int], Access | None]  # conflicts of a shared access and the rows it spans
 
 
 class Meter:

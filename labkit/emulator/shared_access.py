@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labkit.emulator import findings
+from labkit.emulator.banks import ROW
 from labkit.emulator.counters import Access
 from labkit.emulator.floats import F32, has_subnormal
 from labkit.emulator.lanes import Lanes, differs
@@ -132,7 +133,7 @@ def count_shared(w: Wave, pc: int, lanes: Lanes, facts: Pattern, kind: str) -> N
 
 
 class Worst(NamedTuple):
-    """The warp of an access that `Counts.banks` would choose; rank: its conflicts, and the bytes it spans."""
+    """The warp of an access that `Counts.banks` would choose; rank: its conflicts, and the rows it spans."""
 
     rank: tuple[int, int]
     size: int
@@ -154,10 +155,13 @@ def bank_conflicts(lanes: Lanes, size: int) -> tuple[int, int, Worst | None]:
     at = by_warp(full, -1).reshape(-1, 32)
     keys, groups = at >> 2, max(size // 4, 1)
     busy = (keys.reshape(len(keys), groups, -1) >= 0).any(axis=2).sum(axis=1)
+    middle = at[len(at) // 2]
     if (keys[:, 1:] - keys[:, :-1] == groups).all():
-        return int(np.count_nonzero(busy)), 0, Worst((0, int(at[0, -1] - at[0, 0])), size, at[0])
+        return int(np.count_nonzero(busy)), 0, Worst((0, int(middle[-1] - middle[0]) // ROW), size, middle)
     extra = turns(keys, groups) - busy
     high = at.max(axis=1)
-    span = high - np.where(at < 0, high[:, None], at).min(axis=1)
-    row = int((extra * (1 << 32) + np.where(high < 0, -1, span)).argmax())
-    return int(np.count_nonzero(busy)), int(extra.sum()), Worst((int(extra[row]), int(span[row])), size, at[row])
+    rows = (high - np.where(at < 0, high[:, None], at).min(axis=1)) // ROW
+    rank = (extra << 32) + np.where(high < 0, -1, rows)
+    best = np.flatnonzero(rank == rank.max())
+    n = best[len(best) // 2]
+    return int(np.count_nonzero(busy)), int(extra.sum()), Worst((int(extra[n]), int(rows[n])), size, at[n])

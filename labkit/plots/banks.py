@@ -15,7 +15,7 @@ from labkit.plots.warp import Box
 if TYPE_CHECKING:
     from labkit.emulator import Access
 
-TOP, BOTTOM, TALLEST = 0.50, 0.13, 0.12  # of the rows
+TOP, BOTTOM, TALLEST = 0.50, 0.13, 0.16  # of the rows
 SIDE, GAP, APART = 0.06, 0.014, 8  # beside a bank and under a row, as long as there are few rows
 EDGE = 0.035  # of a lane, in its group's colour
 FOOT = 0.02  # of the banks' numbers
@@ -66,7 +66,7 @@ class Banks(Strip):
 
     def size(self, access: Access) -> str:
         together = BANKS // groups(access.bytes_per_lane)
-        return super().size(access) + (f", {together} lanes at a time" if together < BANKS else "")
+        return super().size(access) + (f", {together} at a time" if together < BANKS else "")
 
 
 def _colour(group: int) -> str:

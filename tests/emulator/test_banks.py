@@ -51,6 +51,16 @@ def test_the_column_of_a_tile_is_kept_with_its_conflicts_and_without(pitch, extr
 
 
 @pytest.mark.compiler
+def test_a_swizzled_column_is_kept_where_its_turning_is_seen():
+    body = """__shared__ float tile[32][32]; int x = t % 32, y = t / 32;
+    for (int k = 0; k < 32; k += 8) tile[y + k][x ^ (y + k)] = t; __syncthreads();
+    for (int k = 0; k < 32; k += 8) out[32 * y + x] += tile[x][x ^ (y + k)];"""
+    banks = np.array(count(body, threads=256).banks.addresses) // 4 % 32
+    assert sorted(banks) == list(range(32))
+    assert len(set((banks - np.arange(32)) % 32)) > 1
+
+
+@pytest.mark.compiler
 def test_the_worst_round_of_a_loop_is_kept():
     body = """__shared__ float part[512]; for (int i = t; i < 512; i += 32) part[i] = out[i];
     __syncthreads(); float s = 0;

@@ -117,7 +117,7 @@ def test_lanes_served_together_share_a_colour():
     assert outlines(drawn, "odd lanes")[:, 0, 0].round().tolist() == list(range(8, 16))
     assert outlines(drawn, "odd").max() > outlines(drawn, "even").max() - 1  # all banks, each its own row
     assert outlines(drawn, "odd")[:, :, 1].min() >= outlines(drawn, "even")[:, :, 1].max()
-    assert "8 lanes at a time" in drawn.what.text
+    assert "8 at a time" in drawn.what.text
 
 
 def test_numbers_stand_evenly_by_their_ratio_steps_evenly_and_names_in_a_row():
