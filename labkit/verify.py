@@ -112,6 +112,11 @@ def _kit() -> Iterator[Launchable]:
         grid, block = ((16, 16, 1), (512, 1, 1)) if path.stem.startswith("4") else ((32, 32, 1), (32, 8, 1))
         args = (a, np.zeros_like(a), n)
         yield Launchable(f"transpose/{path.stem}", kernel(path), grid, block, args)
+    floats, sums = rng.random(100_003, dtype=np.float32), {"1": (391, 256), "5": (16, 256), "6": (8, 512)}
+    for path in sorted((Path(__file__).parent / "cuda" / "reduction").glob("*.cu")):
+        blocks, threads = sums.get(path.stem[0], (196, 256))
+        args = (floats, np.zeros(1, np.float32), floats.size)
+        yield Launchable(f"reduction/{path.stem}", kernel(path), (blocks, 1, 1), (threads, 1, 1), args)
     for stride in (1, 2, 3, 4, 8, 16):
         far, out = np.zeros((1 << 20) * stride, np.float32), np.zeros(1 << 20, np.float32)
         yield Launchable(f"strided/{stride}", kernel(_STRIDED), (4096, 1, 1), (256, 1, 1), (far, out, stride))
