@@ -16,13 +16,15 @@ from .doctor import doctor
 from .emulator import Compiled
 from .errors import LabError
 from .experiment import Experiment
-from .kernel import Kernel
+from .kernel import Kernel, kernel
 from .monitor import Workload
 from .monitor.terminal import watch
 from .notebook import run_cells
 from .recording import Recorder, Recording, environment
 
 NOTEBOOKS = DATA.parent / "notebooks"
+CUDA = Path(__file__).parent / "cuda"
+SHIPPED = ("transpose", "reduction")  # ladders whose files are kernels as they stand, without defines
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -62,10 +64,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def ship_ptx() -> int:
-    """Run every lab and write the PTX of the kernels that its cells define."""
+    """Run every lab and write the PTX of the kernels that its cells define, and of the ladders in `SHIPPED`."""
     from cuda.bindings import nvrtc
 
-    found: dict[str, Compiled] = {}
+    files = [path for ladder in SHIPPED for path in sorted((CUDA / ladder).glob("*.cu"))]
+    found: dict[str, Compiled] = {k.fingerprint: k.compiled("sm_90") for k in map(kernel, files)}
     for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb")):
         for _, namespace in run_cells(path):
             for value in namespace.values():

@@ -7,6 +7,7 @@ import pytest
 
 import labkit
 from labkit import LabError
+from labkit.__main__ import CUDA, SHIPPED
 from labkit.notebook import run_cells
 from labkit.recording import DATA
 
@@ -28,6 +29,13 @@ def test_a_kernel_of_a_lab_runs_and_counts(no_compiler):
     twice(2, 128, (x,))
     assert (x == 2).all() and twice.resources.registers > 0
     assert twice.count(2, 128, (x,)).load_sectors_per_request == 4
+
+
+@pytest.mark.parametrize(
+    "file", [f for ladder in SHIPPED for f in sorted((CUDA / ladder).glob("*.cu"))], ids=lambda f: f.stem
+)
+def test_a_ladder_is_shipped_as_it_stands(no_compiler, file):
+    assert labkit.kernel(file).resources.registers > 0
 
 
 def test_a_new_kernel_says_why_it_cannot_be_compiled(no_compiler):
