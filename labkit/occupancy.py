@@ -51,19 +51,21 @@ def _up(value: int, unit: int) -> int:
 def occupancy(device: Device, registers: int, shared: int, block: int) -> Occupancy:
     """Blocks resident per SM for a kernel of `registers` per thread, `shared` bytes and `block` threads.
 
-    Registers are handed out per warp in units, warps in groups of four, shared memory in units with 1 KiB
-    kept back per block (compute capability 8.0 and newer), as in NVIDIA's occupancy calculator
-    (cuda_occupancy.h). Raises LabError if not even one block fits.
+    Registers are handed out per warp in units, from the four quarters of an SM, whose warps they are; a block
+    of which the hardware is not sure that its warps spread evenly is refused. Shared memory is handed out in
+    units, with 1 KiB kept back per block (compute capability 8.0 and newer). All as in NVIDIA's occupancy
+    calculator (cuda_occupancy.h). Raises LabError if not even one block fits.
     """
     limit = device.limits
     warps = -(-block // 32)
     per_warp = _up(max(registers, 1) * 32, limit.register_unit)
-    warps_by_registers = limit.registers // per_warp // limit.warp_unit * limit.warp_unit
+    warps_by_registers = limit.registers // limit.warp_unit // per_warp * limit.warp_unit
+    launchable = per_warp * _up(warps, limit.warp_unit) <= limit.registers
     per_block = _up(shared + limit.shared_reserved, limit.shared_unit)
     limits = {
         "warps": limit.warps // warps,
         "blocks": limit.blocks,
-        "registers": warps_by_registers // _up(warps, limit.warp_unit),
+        "registers": warps_by_registers // warps if launchable else 0,
         "shared memory": limit.shared // per_block if per_block else limit.blocks,
     }
     blocks = min(limits.values())
