@@ -36,11 +36,11 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def _box(left: float, right: float, bottom: float, top: float) -> Box:
+def square(left: float, right: float, bottom: float, top: float) -> Box:
     return [(left, bottom), (right, bottom), (right, top), (left, top), (left, bottom)]
 
 
-def _compound(shapes: Sequence[Box]) -> Path:
+def compound(shapes: Sequence[Box]) -> Path:
     """Join shapes of equally many corners into one path: drawn in one call, not one for each."""
     if not shapes:
         return Path(np.empty((0, 2)))
@@ -57,14 +57,14 @@ class Lanes:
         axes.set_xlim(-0.4, WIDTH + 0.4)
         axes.set_ylim(-0.16, 1.12)
         axes.set_axis_off()
-        every = _compound([_box(lane, lane + 1, LANE_BOTTOM, LANE_TOP) for lane in range(32)])
+        every = compound([square(lane, lane + 1, LANE_BOTTOM, LANE_TOP) for lane in range(32)])
         axes.add_patch(PathPatch(every, facecolor=BLUE, edgecolor=PAPER, linewidth=0.8))
         for lane in range(0, 32, 4):
             axes.text(lane + 0.5, LANE_MIDDLE, str(lane), ha="center", va="center", fontsize=SMALL - 1, color=PAPER)
         self.what = Words(axes, axes.transData, SMALL, INK)
         self.caption = Words(axes, axes.transData, TEXT, INK, "center")
         self.marks = [Words(axes, axes.transData, SMALL - 1, INK, "center") for _ in range(MARKS)]
-        self.paths = {name: PathPatch(_compound([]), **look) for name, look in LOOKS.items()}
+        self.paths = {name: PathPatch(compound([]), **look) for name, look in LOOKS.items()}
         for path in self.paths.values():
             axes.add_artist(path)
         self.moving: tuple[Artist, ...] = (*self.paths.values(), self.what, self.caption, *self.marks)
@@ -77,7 +77,7 @@ class Lanes:
         plan = layout(access) if access else Layout({}, 1.0, (), {})
         shapes = {**_lanes(access, plan), **_sectors(plan), **_lines(plan)}
         for name, path in self.paths.items():
-            path.set_path(_compound(shapes[name]))
+            path.set_path(compound(shapes[name]))
         self._label(plan)
         if access is None:
             self.what.say("", 0, 0)
@@ -100,7 +100,7 @@ def _lanes(access: Access | None, plan: Layout) -> dict[str, list[Box]]:
     lanes = list(enumerate(access.addresses if access else ()))
     middle = access.bytes_per_lane / 2 if access else 0
     return {
-        "idle": [_box(lane, lane + 1, LANE_BOTTOM, LANE_TOP) for lane, address in lanes if address is None],
+        "idle": [square(lane, lane + 1, LANE_BOTTOM, LANE_TOP) for lane, address in lanes if address is None],
         "wires": [
             [(lane + 0.5, LANE_BOTTOM), (plan.place(a, middle), SECTOR_TOP)] for lane, a in lanes if a is not None
         ],
@@ -112,9 +112,9 @@ def _sectors(plan: Layout) -> dict[str, list[Box]]:
     touched = [(plan.used[sector], left, right) for sector, left, right in sectors if sector in plan.used]
     tall = (SECTOR_TOP - SECTOR_BOTTOM) / SECTOR
     return {
-        "fetched": [_box(left, right, SECTOR_BOTTOM, SECTOR_TOP) for _, left, right in touched],
-        "used": [_box(left, right, SECTOR_BOTTOM, SECTOR_BOTTOM + used * tall) for used, left, right in touched],
-        "frames": [_box(left, right, SECTOR_BOTTOM, SECTOR_TOP) for _, left, right in sectors],
+        "fetched": [square(left, right, SECTOR_BOTTOM, SECTOR_TOP) for _, left, right in touched],
+        "used": [square(left, right, SECTOR_BOTTOM, SECTOR_BOTTOM + used * tall) for used, left, right in touched],
+        "frames": [square(left, right, SECTOR_BOTTOM, SECTOR_TOP) for _, left, right in sectors],
     }
 
 
