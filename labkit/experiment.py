@@ -9,7 +9,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from . import model, recording
@@ -19,11 +19,12 @@ from .errors import LabError
 from .fingerprint import fingerprint
 from .kernel import Launch, counting
 from .measurement import Measurement, Sweep
-from .timing import benchmark
+from .timing import Timing, benchmark
 
 if TYPE_CHECKING:
     from .panel import Panel
     from .plots import Drawing
+    from .tuning import Tuning
 
 LIVE_SECONDS = 0.25
 
@@ -90,7 +91,7 @@ class Experiment:
 
     def measure(self, settings: dict[str, Any], again: bool = False) -> Measurement:
         """As a call, but a setting measured before in this session is not measured anew unless `again`."""
-        full = self._validated(settings)
+        full = self.validated(settings)
         key = tuple(full.values())
         if recording.active is not None:
             return self._kept(full, recording.active)
@@ -111,7 +112,8 @@ class Experiment:
             return self.measure_live(full)
         return self._recorded(full) or self.model(full)
 
-    def _validated(self, settings: dict[str, Any]) -> dict[str, Any]:
+    def validated(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """These settings, the others at their defaults. Raises LabError for one outside the grid."""
         asked = f"{self.name}({', '.join(f'{k}={v!r}' for k, v in settings.items())})"
         for key, value in settings.items():
             if key not in self.grid:
@@ -123,25 +125,36 @@ class Experiment:
 
     def measure_live(self, full: dict[str, Any], seconds: float = LIVE_SECONDS) -> Measurement:
         """Run, check, then time on this machine's GPU; `seconds` is the time budget of the timing."""
+        work = self.prepared(full)
+        timing = benchmark(work.run, budget=seconds)
+        measured = self.measurement(full, work, timing.median, timing.spread, timing)
+        return replace(measured, counts=self._counts(work, full))
+
+    def prepared(self, full: dict[str, Any]) -> Work:
+        """The work at these settings, run once on this machine and checked."""
         work = self._work(full)
         work.run()
         self._checked(work, full)
-        timing = benchmark(work.run, budget=seconds)
+        return work
+
+    def measurement(
+        self, full: dict[str, Any], work: Work, seconds: float, spread: float, timing: Timing | None = None
+    ) -> Measurement:
+        """A live measurement of `work`, without its traffic; `timing` tells how the clock was meanwhile."""
         return Measurement(
             experiment=self.name,
             settings=full,
-            seconds=timing.median,
-            spread=timing.spread,
+            seconds=seconds,
+            spread=spread,
             bytes=work.bytes,
             flops=work.flops,
             source="live",
             device=device(),
             date=datetime.date.today().isoformat(),
-            counts=self._counts(work, full),
             checked=work.check is not None,
-            launch_bound=timing.launch_bound,
-            throttled=bool(timing.throttled),
-            clock_hz=timing.clock_hz,
+            launch_bound=timing is not None and timing.launch_bound,
+            throttled=timing is not None and bool(timing.throttled),
+            clock_hz=timing.clock_hz if timing else None,
         )
 
     def _work(self, full: dict[str, Any]) -> Work:
@@ -206,11 +219,14 @@ class Experiment:
 
     def known(self) -> list[Measurement]:
         """What is measured in this session or recorded, in the grid's order, without running anything."""
-        rows = [] if is_live() else _rows(device().slug, self.name, self.fingerprint)
+        keeper = recording.active
+        if keeper is not None:
+            rows, origin = keeper.target.rows(self.name, self.fingerprint), keeper.target.device
+        else:
+            origin = device()
+            rows = [] if is_live() else _rows(origin.slug, self.name, self.fingerprint)
         found = {
-            tuple(row["settings"].get(key) for key in self.grid): Measurement.from_row(
-                self.name, known(device().slug), row
-            )
+            tuple(row["settings"].get(key) for key in self.grid): Measurement.from_row(self.name, origin, row)
             for row in rows
         }
         found.update(self._live)
@@ -245,6 +261,22 @@ class Experiment:
                 progress(index + 1, len(points))
         return Sweep(tuple(done), tuple(failed))
 
+    def tune(self, budget: float = 5.0, **fixed: Any) -> Tuning:
+        """Search the grid for the fastest setting; settings named in `fixed` keep that value.
+
+        budget: seconds. On a GPU: every possible setting is run, checked and looked at shortly; impossible ones
+        are listed with the reason; what is slower by its confidence interval is dropped, the rest gets more
+        time, and the finalists are timed in turn as by `labkit.compare`. Without one, and while recording:
+        what is recorded is ranked, with its recorded spread, and the rest is modelled.
+        Returns a Tuning, in which what cannot be told from the best is a tie. Raises LabError if nothing can
+        be measured, or if the settings differ in the work to be done.
+
+        >>> strided.tune(budget=5, stride=1)
+        """
+        from .tune import tune
+
+        return tune(self, budget, fixed)
+
     def panel(self, x: str | None = None, guess: Any = None, lanes: bool = True) -> Panel | None:
         """Sliders over the grid beside the measured curve; see labkit.panel. Not shown while recording."""
         if recording.active is not None:
@@ -269,7 +301,7 @@ class Experiment:
 
         points = self.known() or list(self.sweep())
         return under_roofline(
-            [m for m in points if m.settings.items() >= self._validated(fixed).items() & fixed.items()]
+            [m for m in points if m.settings.items() >= self.validated(fixed).items() & fixed.items()]
         )
 
     def __repr__(self) -> str:

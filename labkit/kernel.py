@@ -65,6 +65,11 @@ def counting(budget: int) -> Iterator[Counting]:
         _counting.reset(token)
 
 
+def is_counting() -> bool:
+    """Whether launches are counted at the moment instead of being run."""
+    return _counting.get() is not None
+
+
 def kernel(source: str | Path, name: str | None = None, defines: Mapping[str, object] | None = None) -> Kernel:
     """A kernel from CUDA C, or from the path of a .cu file.
 
@@ -279,6 +284,8 @@ class Kernel:
                 f"{needed:,} B of shared memory; {device().name} gives a block {most:,} B",
                 "a smaller tile",
             )
+        if own is not None:
+            occupancy(device(), own.registers, needed, total)  # raises where the registers are too few for a block
         return blocks, threads
 
     def __repr__(self) -> str:

@@ -49,7 +49,7 @@ class Prediction:
 def predict(launch: Launch, device: Device) -> Prediction:
     """Seconds of `launch` on `device`: waiting and the busiest part, which overlap only in part."""
     counts = launch.counts
-    sms = min(device.sms, max(counts.blocks, 1))
+    sms = _even_sms(counts.blocks, device)
     parts = _busy(counts, device, sms)
     waiting = _waiting(launch, device, sms)
     starting = counts.blocks * BLOCK_CYCLES / (sms * device.clock_hz)
@@ -57,7 +57,13 @@ def predict(launch: Launch, device: Device) -> Prediction:
     return Prediction(seconds, {**parts, "waiting for memory": waiting, "starting blocks": starting})
 
 
-def _busy(counts: Counts, device: Device, sms: int) -> dict[str, float]:
+def _even_sms(blocks: int, device: Device) -> float:
+    """How many SMs would take as long if they shared the blocks evenly: the fullest SM is the last to end."""
+    blocks = max(blocks, 1)
+    return blocks / -(-blocks // device.sms)
+
+
+def _busy(counts: Counts, device: Device, sms: float) -> dict[str, float]:
     """Seconds that each part is busy, were it alone."""
     cycles = device.clock_hz * sms
     in_part = 1 - counts.global_store_bytes / max(SECTOR * counts.global_store_sectors, 1)
@@ -82,7 +88,7 @@ def _dram_bytes(counts: Counts, device: Device) -> float:
     return once + (moved - once) * (1 - kept)
 
 
-def _waiting(launch: Launch, device: Device, sms: int) -> float:
+def _waiting(launch: Launch, device: Device, sms: float) -> float:
     """Seconds of a warp's life ÷ resident warps, for all warps of an SM one after the other."""
     counts, own = launch.counts, launch.kernel.resources_for(device)
     x, y, z = launch.block

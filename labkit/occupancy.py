@@ -44,7 +44,9 @@ class Occupancy:
 
     def at(self, registers: int | None = None, shared: int | None = None, block: int | None = None) -> Occupancy | None:
         """The same kernel with something changed; None where not one block would fit."""
-        wanted = (new if new is not None else old for new, old in zip((registers, shared, block), self._key, strict=True))
+        wanted = (
+            new if new is not None else old for new, old in zip((registers, shared, block), self._key, strict=True)
+        )
         try:
             return occupancy(self.device, *wanted)
         except LabError:

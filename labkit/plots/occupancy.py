@@ -34,9 +34,10 @@ class Places:
         self._sm(figure.add_axes((0.02, 0.56, 0.52, 0.42)), shown)
         self._bars(figure.add_axes((0.72, 0.61, 0.25, 0.3)), shown)
         most = shown.device.limits.registers_per_thread
-        self.by_registers = self._stairs(figure.add_axes((0.085, 0.15, 0.395, 0.33)), "registers per thread", most)
-        self.by_block = self._stairs(figure.add_axes((0.57, 0.15, 0.395, 0.33)), "threads per block", BLOCKS[-1])
-        self.by_registers[0].axes.set_ylabel("occupancy, %", color=paper.INK, fontsize=paper.TEXT)
+        self.by_registers = self._stairs(
+            figure.add_axes((0.085, 0.15, 0.395, 0.33)), "registers per thread", "occupancy, %", most
+        )
+        self.by_block = self._stairs(figure.add_axes((0.57, 0.15, 0.395, 0.33)), "threads per block", "", BLOCKS[-1])
         self.show(shown)
 
     def _kept(self, artist: Any) -> Any:
@@ -68,9 +69,9 @@ class Places:
         axes.set_title("blocks that each allows", fontsize=paper.TEXT, color=paper.INK, loc="left", pad=3)
         self.bars = self._kept(axes.add_collection(LineCollection([], linewidths=9), autolim=False))
 
-    def _stairs(self, axes: Axes, x: str, most: int) -> tuple[Line2D, Line2D, Words]:
+    def _stairs(self, axes: Axes, x: str, y: str, most: int) -> tuple[Line2D, Line2D, Words]:
         paper.plain(axes)
-        axes.set_xlabel(x, color=paper.INK, fontsize=paper.TEXT)
+        paper.label(axes, x, y)
         axes.set_xlim(0, most + 1)
         axes.set_ylim(0, 112)
         axes.set_xticks([tick for tick in (0, 32, 64, 128, 192, 256, 512, 768, 1024) if tick <= most + 1 and
@@ -107,7 +108,9 @@ class Places:
         colours = [paper.VERMILLION if name in fit.limited_by else paper.SKY for name in fit.limits]
         self.bars.set_colors(colours)
 
-    def _show_stairs(self, drawn: tuple[Line2D, Line2D, Words], xs: Any, fits: list[Any], x: int, fit: Occupancy) -> None:
+    def _show_stairs(
+        self, drawn: tuple[Line2D, Line2D, Words], xs: Any, fits: list[Any], x: int, fit: Occupancy
+    ) -> None:
         line, here, words = drawn
         line.set_data(list(xs), [100 * each.share if each else 0 for each in fits])
         here.set_data([x], [100 * fit.share])
