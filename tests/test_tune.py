@@ -64,7 +64,7 @@ def test_equal_kernels_are_a_tie(count, seconds, noise):
 def test_a_clear_winner_is_said_to_be_sure_and_a_noisy_one_less():
     clear, _, _ = raced([1.00e-3, 1.05e-3, 3e-3], noise=0.01)
     assert chosen([clear.best]) == {0} and not clear.ties
-    assert clear.confidence > 0.99 and "% sure" in str(clear) or not clear.rivals
+    assert (clear.confidence > 0.99 and "% sure" in str(clear)) or not clear.rivals
     close, _, _ = raced([1.000e-3, 1.002e-3], noise=0.05, budget=0.3)
     assert close.ties and close.confidence < 0.999
 
@@ -125,7 +125,7 @@ def test_without_a_gpu_the_recorded_is_ranked_and_the_rest_modelled():
 
 
 def test_when_the_time_is_over_what_is_not_recorded_is_not_modelled():
-    stub = Recorded({0: 1e-3}, {k: 1e-3 for k in range(1, 50)})
+    stub = Recorded({0: 1e-3}, dict.fromkeys(range(1, 50), 0.001))
     found = ranked(stub, [{"k": k} for k in range(50)], 10.0, itertools.count().__next__)
     assert len(found.unseen) + stub.calls == 49 and stub.calls <= 11
 

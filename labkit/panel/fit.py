@@ -26,6 +26,7 @@ class Fit:
         except ImportError as error:
             raise LabError("a panel", "ipywidgets is not installed", "pip install ipywidgets; or .plot()") from error
         self.device: Device = fit.device
+        self.picture, self.current = b"", fit
         self._frames = Frames(fit)
         self.controls = {name: control(name, values, values[-1]) for name, values in _values(fit).items()}
         self.image = w.Image(format="png", layout={"width": "100%", "max_width": f"{WIDTH}px"})
@@ -49,12 +50,12 @@ class Fit:
         except LabError as error:
             self.note.value = f"<div class='labkit-error'>{html.escape(str(error).strip())}</div>"
             return
-        self.image.value = self._frames.frame(self.current)
+        self.picture = self.image.value = self._frames.frame(self.current)
         self.note.value = f"<span class='labkit-facts'>{html.escape(str(self.current))} · {self.device.name}</span>"
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The widgets, and for views without a kernel the figure and the sentence as they stand."""
-        bundle = {"text/plain": str(self.current), "image/png": self.image.value}
+        bundle = {"text/plain": str(self.current), "image/png": self.picture}
         return {**self.widget._repr_mimebundle_(), **bundle}, {"image/png": {"width": WIDTH}}
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,8 @@ from labkit.timing import Comparison, benchmark, compare, readable
 from labkit.timing.clock import Gauge, Health
 from labkit.timing.gpu_stopwatch import SOURCE, place
 from labkit.timing.intervals import median_interval, ratio_interval
-from labkit.timing.stopwatch import CpuStopwatch, Fn, Stopwatch, Windows
+from labkit.timing.stopwatch import CpuStopwatch, Fn, Windows
+
 
 @pytest.mark.parametrize("cold", [True, False])
 @pytest.mark.parametrize("seconds", [2e-6, 5e-6, 50e-6, 1e-3, 0.1])
