@@ -19,7 +19,9 @@ from .errors import LabError
 from .fingerprint import fingerprint
 from .kernel import Launch, counting
 from .measurement import Measurement, Sweep
+from .streams import awaited
 from .timing import Timing, benchmark
+from .timing.stopwatch import CpuStopwatch
 
 if TYPE_CHECKING:
     from .panel import Panel
@@ -37,12 +39,15 @@ class Work:
     bytes: bytes that must be moved: each input read once, each output written once.
     flops: floating-point operations that must be done.
     check: called after one run, before any timing; raises or returns False if the result is wrong.
+    wall:  time it on the wall clock until the GPU has done it, so that the CPU's launching counts. (Otherwise
+           only the GPU's time does.) Such a time cannot be modelled.
     """
 
     run: Callable[[], object]
     bytes: float = 0.0
     flops: float = 0.0
     check: Callable[[], object] | None = None
+    wall: bool = False
 
 
 class Experiment:
@@ -126,13 +131,15 @@ class Experiment:
     def measure_live(self, full: dict[str, Any], seconds: float = LIVE_SECONDS) -> Measurement:
         """Run, check, then time on this machine's GPU; `seconds` is the time budget of the timing."""
         work = self.prepared(full)
-        timing = benchmark(work.run, budget=seconds)
+        timing = benchmark(work.run, budget=seconds, stopwatch=CpuStopwatch() if work.wall else None)
         measured = self.measurement(full, work, timing.median, timing.spread, timing)
         return replace(measured, counts=self._counts(work, full))
 
     def prepared(self, full: dict[str, Any]) -> Work:
         """The work at these settings, run once on this machine and checked."""
         work = self._work(full)
+        if work.wall:
+            work = replace(work, run=functools.partial(awaited, work.run))
         work.run()
         self._checked(work, full)
         return work
@@ -182,6 +189,8 @@ class Experiment:
         row = _find(self.name, self.fingerprint, full)
         if row is not None and row[1].get("counts"):
             return Counts.from_dict(row[1]["counts"])
+        if work.wall:
+            return None  # thousands of launches, and their traffic says nothing of the CPU's time
         try:
             return _total(_counted(work))
         except LabError:
@@ -194,6 +203,8 @@ class Experiment:
     def model(self, full: dict[str, Any]) -> Measurement:
         """Count the kernels on a sample of their blocks and predict the time on the current device."""
         work = self._work(full)
+        if work.wall:
+            raise LabError(f"`{self.name}` at {full}", "not recorded, and launching cannot be modelled", self._listed())
         launches = _counted(work)
         if not launches:
             raise LabError(f"`{self.name}` at {full}", "not recorded, and only kernels can be modelled", self._listed())

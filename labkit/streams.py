@@ -1,8 +1,7 @@
-"""Streams and graphs: launches beside each other, launches timed with the CPU's share, launches kept and replayed.
+"""Streams and graphs: launches beside each other, and launches kept and replayed.
 
 labkit's kernels are launched on torch's current stream where torch uses CUDA, else on CuPy's; what is made here
-is made for both. On a machine without a GPU the functions run what they are given, in order. None of it can be
-modelled: the emulator counts kernels, not what happens between them.
+is made for both. On a machine without a GPU the functions run what they are given, in order.
 """
 
 from __future__ import annotations
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Fn = Callable[[], object]
-
-
-def _measurable(what: str) -> None:
-    if is_counting():
-        raise LabError(f"model {what}", "the emulator counts kernels, not what lies between them", "a recorded setting")
 
 
 class Side:
@@ -58,30 +52,21 @@ def _side(index: int) -> Side:
     return _kept(index, torch if torch is not None and torch.cuda.is_initialized() else None)
 
 
-def alone(fn: Fn) -> None:
-    """Run `fn` on a stream of its own and wait for its end.
-
-    Timed by `labkit.benchmark`, that is the time on the wall clock: the CPU's for the launches, the GPU's for
-    what it could not do meanwhile, and the waiting. (Without it benchmark leaves the CPU's launching out.)
-    Raises LabError where it would have to be modelled.
-    """
-    _measurable("the time of launching")
-    if not is_live():
-        fn()
-        return
-    side = _side(0)
-    with side.here():
-        fn()
-    side.stream.synchronize()
+def awaited(fn: Fn) -> None:
+    """Run `fn` and wait until the GPU has done what it launched on the current stream."""
+    fn()
+    if is_live():
+        current_stream().synchronize()
 
 
 def spread(calls: Sequence[Fn], count: int) -> None:
     """Run `calls` in turn on `count` streams, which start after the current stream and which it waits for.
 
-    Raises LabError where several streams would have to be modelled.
+    Raises LabError where it would have to be modelled: the emulator counts kernels, not what overlaps.
     """
-    if count > 1:
-        _measurable(f"{count} streams")
+    if is_counting():
+        found = "the emulator counts kernels, not what runs beside what"
+        raise LabError(f"model {count} streams", found, "a recorded setting, or a GPU")
     if not is_live() or count == 1:
         for call in calls:
             call()
@@ -103,9 +88,8 @@ def graph(fn: Fn, by: Literal["torch", "CuPy"] = "torch") -> Fn:
 
     by: whose graph it is. `fn` is run once before, so that kernels are loaded; it may neither wait nor allocate,
     and the arrays it uses have to stay. The graph runs on the stream that is current when it is launched.
-    Raises LabError where it would have to be modelled.
+    Raises LabError if torch is asked and sees no GPU.
     """
-    _measurable("a CUDA graph")
     if not is_live():
         return fn
     side = _side(0)

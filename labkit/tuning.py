@@ -13,6 +13,7 @@ from .measurement import Measurement
 from .timing import FLOOR, readable
 
 Settings = dict[str, Any]
+SHOWN = 5  # rivals that the repr names
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,13 @@ class Rival:
     def tie(self) -> bool:
         """Not to be told from the best: the interval holds 1, or the difference is below 0.5 %."""
         return self.low <= 1 or self.ratio < 1 + FLOOR
+
+    def said(self, best: Measurement) -> str:
+        """In words, with what the interval is."""
+        modelled = "modelled" in (best.source, self.measurement.source)
+        what = "with the model's usual error" if modelled else "99 % interval"
+        span = f"{what} {self.low:.3f} to {self.high:.3f}"
+        return f"takes {self.ratio:.3f} × the time ({span}){': a tie' if self.tie else ''}"
 
 
 @dataclass(frozen=True)
@@ -66,11 +74,10 @@ class Tuning:
     def sentences(self) -> list[str]:
         """What the repr says, one sentence each."""
         said = [f"{self._verdict()}: {self.best}"]
-        said += [
-            f"{_named(r.measurement.settings)} takes {r.ratio:.3f} × the time (99 % interval {r.low:.3f} to "
-            f"{r.high:.3f}){': a tie' if r.tie else ''}"
-            for r in self.rivals
-        ]
+        said += [f"{_named(r.measurement.settings)} {r.said(self.best)}" for r in self.rivals[:SHOWN]]
+        rest = self.rivals[SHOWN:]
+        if rest:
+            said.append(f"and {len(rest)} more, {sum(r.tie for r in rest)} of them ties")
         sources = ", ".join(f"{n} {s}" for s in ("live", "recorded", "modelled") if (n := self._count(s)))
         found = f"{len(self.ranking)} settings measured ({sources}) in {readable(self.seconds)}"
         said.append(f"{found}, {len(self.dropped)} of them dropped as slower")
