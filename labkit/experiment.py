@@ -229,7 +229,10 @@ class Experiment:
         return "a recorded setting: " + "; ".join(map(str, rows[:6])) + (" …" if len(rows) > 6 else "")
 
     def known(self) -> list[Measurement]:
-        """What is measured in this session or recorded, in the grid's order, without running anything."""
+        """What is measured in this session or recorded, in the grid's order, without running anything.
+
+        While recording: what this recording holds.
+        """
         keeper = recording.active
         if keeper is not None:
             rows, origin = keeper.target.rows(self.name, self.fingerprint), keeper.target.device
@@ -240,7 +243,8 @@ class Experiment:
             tuple(row["settings"].get(key) for key in self.grid): Measurement.from_row(self.name, origin, row)
             for row in rows
         }
-        found.update(self._live)
+        if keeper is None:
+            found.update(self._live)
         order = [tuple(point.values()) for point in self.settings()]
         return [found[key] for key in order if key in found]
 

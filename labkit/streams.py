@@ -65,8 +65,8 @@ def spread(calls: Sequence[Fn], count: int) -> None:
     Raises LabError where it would have to be modelled: the emulator counts kernels, not what overlaps.
     """
     if is_counting():
-        found = "the emulator counts kernels, not what runs beside what"
-        raise LabError(f"model {count} streams", found, "a recorded setting, or a GPU")
+        found = "not recorded, and the emulator counts kernels, not what runs beside what"
+        raise LabError(f"model {len(calls)} calls on {count} streams", found, "a recorded setting, or a GPU")
     if not is_live() or count == 1:
         for call in calls:
             call()
