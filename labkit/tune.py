@@ -26,7 +26,7 @@ Clock = Callable[[], float]
 FINALISTS = 4
 HOPELESS, CALL = 4.0, 1e-3  # a first call beyond 4 × the shortest and a millisecond: dropped before it is timed
 ROUNDS, LOOKING = 3, 0.6  # looks at all that is left, in this share of the budget; the rest is the final
-DRIFT = 0.01  # settings are looked at one after the other, and the clock may move meanwhile
+DRIFT = 0.01  # between two that are not timed in turn the GPU's clock may move by so much
 
 
 def tune(experiment: Experiment, budget: float, fixed: Settings) -> Tuning:
@@ -65,12 +65,12 @@ def ranked(experiment: Experiment, points: Sequence[Settings], budget: float, cl
 
 
 def _apart(best: Measurement, other: Measurement) -> Rival:
-    """Two measurements taken apart: their spreads (half a 95 % interval) add as errors do; the model has its own."""
+    """Two measurements taken apart: their spreads (half a 95 % interval) and the drift add as errors do."""
     log, z = math.log(other.seconds / best.seconds), NormalDist().inv_cdf
     if "modelled" in (best.source, other.source):
         sigma = USUAL_ERROR / z((1 + CONFIDENCE) / 2)
     else:
-        sigma = math.hypot(best.spread, other.spread) / z(0.975)
+        sigma = math.hypot(best.spread, other.spread, DRIFT) / z(0.975)
     reach = sigma * z((1 + CONFIDENCE) / 2)
     return Rival(other, math.exp(log), math.exp(log - reach), math.exp(log + reach), _slower(log, sigma))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from dataclasses import replace
 
 import pytest
@@ -18,9 +19,9 @@ from labkit.tune import Race, ranked, tune
 H200 = known("nvidia-h200")
 
 
-def raced(times, budget=2.0, noise=0.0, impossible=(), work=lambda k: 1e6):
+def raced(times, budget=2.0, noise=0.0, impossible=(), work=lambda k: 1e6, seed=7):
     """Race kernels of these seconds on a fake GPU; returns the tuning, the GPU and how often each was called."""
-    gpu, calls = FakeGpu(noise=noise), [0] * len(times)
+    gpu, calls = FakeGpu(noise=noise, rng=random.Random(seed)), [0] * len(times)
 
     @experiment(k=list(range(len(times))))
     def kernels(k):
@@ -52,13 +53,17 @@ def test_without_noise_the_true_winner_is_among_the_best(times):
     assert chosen(found.ranking) == set(range(len(times)))
 
 
-@given(st.integers(2, 8), st.floats(1e-5, 1e-3), st.sampled_from([0.0, 0.01, 0.03]))
+@given(st.integers(2, 8), st.floats(1e-5, 1e-3))
 @settings(max_examples=20, deadline=None)
-def test_equal_kernels_are_a_tie(count, seconds, noise):
-    found, _, _ = raced([seconds] * count, noise=noise, budget=1.0)
-    assert len(found.ties) + len(found.dropped) == count - 1
-    assert len(found.ties) >= min(count - 1, 2)
-    assert "a tie of" in str(found) and "among equals" in found._repr_html_()
+def test_equal_kernels_are_a_tie(count, seconds):
+    found, _, _ = raced([seconds] * count, budget=1.0)
+    assert len(found.ties) == count - 1 and not found.dropped
+    assert f"a tie of {count}" in str(found) and "among equals" in found._repr_html_()
+
+
+def test_noise_makes_a_winner_of_equals_once_in_a_hundred_times_at_most():
+    tunings = [raced([3e-4] * 5, noise=0.02, budget=0.5, seed=seed)[0] for seed in range(40)]
+    assert sum(len(found.ties) < 4 for found in tunings) <= 2
 
 
 def test_a_clear_winner_is_said_to_be_sure_and_a_noisy_one_less():
