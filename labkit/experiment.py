@@ -7,7 +7,7 @@ import functools
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -262,10 +262,12 @@ class Experiment:
 
     def sweep(self, progress: Callable[[int, int], None] | None = None) -> Sweep:
         """Measure every setting of the grid, with a progress bar; impossible settings are left out and listed."""
-        from tqdm.auto import tqdm
-
         points = list(self.settings())
-        shown = tqdm(points, desc=self.name, leave=False, disable=progress is not None or recording.active is not None)
+        shown: Iterable[dict[str, Any]] = points
+        if progress is None and recording.active is None:
+            from tqdm.auto import tqdm
+
+            shown = tqdm(points, desc=self.name, leave=False)
         done, failed = [], []
         for index, full in enumerate(shown):
             try:
