@@ -40,13 +40,14 @@ class Exercise:
 
     case:   builds a launch from a random generator and a size: "small" (awkward: nothing divides evenly
             where the exercise allows it) or "large" (for counting).
-    limits: names of Counts' attributes → the most allowed.
+    limits: names of Counts' attributes → the most allowed; least: → the least demanded.
     why:    what to look for when a limit is passed.
     """
 
     case: Callable[[np.random.Generator, str], Case]
     limits: dict[str, float]
     why: str
+    least: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,18 +119,20 @@ def _explain(name: str, answer: Kernel, case: Case, out: Array, wrong: Array) ->
     raise LabError(f"check {name!r}", f"{found}; {share}", "follow that thread through your kernel by hand")
 
 
+SHARES = {"lane_efficiency": "{:.0%}"}
+
+
 def _within_limits(name: str, answer: Kernel, exercise: Exercise, rng: np.random.Generator) -> list[str]:
     case = exercise.case(rng, "large")
     counts = answer.count(case.grid, case.block, case.args)
     lines = []
-    for attribute, most in exercise.limits.items():
-        value = float(getattr(counts, attribute))
-        what = attribute.replace("_", " ")
-        if value > most:
-            raise LabError(
-                f"check {name!r}", f"right, but {what}: {value:,.1f}, at most {most:,.1f} here", exercise.why
-            )
-        lines.append(f"{what}: {value:,.1f} (at most {most:,.1f})")
+    for bounds, words, sign in ((exercise.limits, "at most", 1), (exercise.least, "at least", -1)):
+        for attribute, bound in bounds.items():
+            value, shown = float(getattr(counts, attribute)), SHARES.get(attribute, "{:,.1f}").format
+            said, asked = f"{attribute.replace('_', ' ')}: {shown(value)}", f"{words} {shown(bound)}"
+            if sign * value > sign * bound:
+                raise LabError(f"check {name!r}", f"right, but {said}, {asked} here", exercise.why)
+            lines.append(f"{said} ({asked})")
     return lines
 
 
@@ -177,6 +180,23 @@ def _product(rows: int, sizes: tuple[int, int]) -> Callable[[np.random.Generator
     return case
 
 
+def _grid_stride(rng: np.random.Generator, size: str) -> Case:
+    """Fewer threads than elements when small, more when large."""
+    n, blocks = (int(rng.integers(700, 1000)), int(rng.integers(1, 6))) if size == "small" else (1 << 15, 1024)
+    a = rng.random(n, dtype=np.float32)
+    return Case((blocks,), (64,), (a, np.empty_like(a), n), 1, 3.0 * a)
+
+
+def _one_path(rng: np.random.Generator, size: str) -> Case:
+    blocks = 3 if size == "small" else 64
+    a = rng.random(64 * blocks, dtype=np.float32)
+    expected = a.astype(np.float64)
+    for _ in range(20):
+        expected[0::2] = 0.9 * expected[0::2] + 0.1
+        expected[1::2] = 0.9 * expected[1::2] + 0.1 / (1 + expected[1::2])
+    return Case((blocks,), (64,), (a, np.empty_like(a)), 1, expected)
+
+
 EXERCISES = {
     "column sums": Exercise(
         _column_sums,
@@ -207,5 +227,16 @@ EXERCISES = {
         _scale,
         {"global_load_requests": 512.0, "load_sectors_per_request": 16.0},
         "one 16-byte load per thread: read float4, not four floats",
+    ),
+    "grid stride": Exercise(
+        _grid_stride,
+        {"load_sectors_per_request": 4.0},
+        "in each round the whole grid reads neighbours: the step is gridDim.x * blockDim.x",
+    ),
+    "one path": Exercise(
+        _one_path,
+        {"warp_instructions": 10_000.0},
+        "let warp 0 of a block take the even elements and warp 1 the odd ones; compute one formula for each, not both",
+        {"lane_efficiency": 0.95},
     ),
 }

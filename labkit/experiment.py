@@ -7,9 +7,9 @@ import functools
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from . import model, recording
@@ -19,11 +19,14 @@ from .errors import LabError
 from .fingerprint import fingerprint
 from .kernel import Launch, counting
 from .measurement import Measurement, Sweep
+from .streams import awaited
 from .timing import Timing, benchmark, compare
+from .timing.stopwatch import CpuStopwatch
 
 if TYPE_CHECKING:
     from .panel import Panel
     from .plots import Drawing
+    from .tuning import Tuning
 
 LIVE_SECONDS = 0.25
 
@@ -38,6 +41,8 @@ class Work:
     check: called after one run, before any timing; raises or returns False if the result is wrong.
     arithmetic: what the flops are done in, whose ceiling they meet: "fp32", "tf32" or "bf16".
     library: a name and a function that does the same work, timed in turn with `run`; see Measurement.ratio.
+    wall:  time it on the wall clock until the GPU has done it, so that the CPU's launching counts. (Otherwise
+           only the GPU's time does.) Such a time cannot be modelled.
     """
 
     run: Callable[[], object]
@@ -46,6 +51,7 @@ class Work:
     check: Callable[[], object] | None = None
     arithmetic: str = "fp32"
     library: tuple[str, Callable[[], object]] | None = None
+    wall: bool = False
 
 
 class Experiment:
@@ -94,7 +100,7 @@ class Experiment:
 
     def measure(self, settings: dict[str, Any], again: bool = False) -> Measurement:
         """As a call, but a setting measured before in this session is not measured anew unless `again`."""
-        full = self._validated(settings)
+        full = self.validated(settings)
         key = tuple(full.values())
         if recording.active is not None:
             return self._kept(full, recording.active)
@@ -115,7 +121,8 @@ class Experiment:
             return self.measure_live(full)
         return self._recorded(full) or self.model(full)
 
-    def _validated(self, settings: dict[str, Any]) -> dict[str, Any]:
+    def validated(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """These settings, the others at their defaults. Raises LabError for one outside the grid."""
         asked = f"{self.name}({', '.join(f'{k}={v!r}' for k, v in settings.items())})"
         for key, value in settings.items():
             if key not in self.grid:
@@ -127,27 +134,39 @@ class Experiment:
 
     def measure_live(self, full: dict[str, Any], seconds: float = LIVE_SECONDS) -> Measurement:
         """Run, check, then time on this machine's GPU; `seconds` is the time budget of the timing."""
+        work = self.prepared(full)
+        timing, beside = _timed(work, seconds)
+        measured = self.measurement(full, work, timing.median, timing.spread, timing)
+        return replace(measured, counts=self._counts(work, full), **beside)
+
+    def prepared(self, full: dict[str, Any]) -> Work:
+        """The work at these settings, run once on this machine and checked."""
         work = self._work(full)
+        if work.wall:
+            work = replace(work, run=functools.partial(awaited, work.run))
         work.run()
         self._checked(work, full)
-        timing, against = _timed(work, seconds)
+        return work
+
+    def measurement(
+        self, full: dict[str, Any], work: Work, seconds: float, spread: float, timing: Timing | None = None
+    ) -> Measurement:
+        """A live measurement of `work`, without its traffic; `timing` tells how the clock was meanwhile."""
         return Measurement(
             experiment=self.name,
             settings=full,
-            seconds=timing.median,
-            spread=timing.spread,
+            seconds=seconds,
+            spread=spread,
             bytes=work.bytes,
             flops=work.flops,
             source="live",
             device=device(),
             date=datetime.date.today().isoformat(),
-            counts=self._counts(work, full),
             checked=work.check is not None,
-            launch_bound=timing.launch_bound,
-            throttled=bool(timing.throttled),
-            clock_hz=timing.clock_hz,
+            launch_bound=timing is not None and timing.launch_bound,
+            throttled=timing is not None and bool(timing.throttled),
+            clock_hz=timing.clock_hz if timing else None,
             arithmetic=work.arithmetic,
-            **against,
         )
 
     def _work(self, full: dict[str, Any]) -> Work:
@@ -175,6 +194,8 @@ class Experiment:
         row = _find(self.name, self.fingerprint, full)
         if row is not None and row[1].get("counts"):
             return Counts.from_dict(row[1]["counts"])
+        if work.wall:
+            return None  # thousands of launches, and their traffic says nothing of the CPU's time
         try:
             return _total(_counted(work))
         except LabError:
@@ -187,6 +208,8 @@ class Experiment:
     def model(self, full: dict[str, Any]) -> Measurement:
         """Count the kernels on a sample of their blocks and predict the time on the current device."""
         work = self._work(full)
+        if work.wall:
+            raise LabError(f"`{self.name}` at {full}", "not recorded, and launching cannot be modelled", self._listed())
         launches = _counted(work)
         if not launches:
             raise LabError(f"`{self.name}` at {full}", "not recorded, and only kernels can be modelled", self._listed())
@@ -210,7 +233,7 @@ class Experiment:
 
         Raises LabError as a call does; also for what is no kernel.
         """
-        return self.model(self._validated(settings))
+        return self.model(self.validated(settings))
 
     def _listed(self) -> str:
         rows = [row["settings"] for row in _rows(device().slug, self.name, self.fingerprint)]
@@ -219,15 +242,22 @@ class Experiment:
         return "a recorded setting: " + "; ".join(map(str, rows[:6])) + (" …" if len(rows) > 6 else "")
 
     def known(self) -> list[Measurement]:
-        """What is measured in this session or recorded, in the grid's order, without running anything."""
-        rows = [] if is_live() else _rows(device().slug, self.name, self.fingerprint)
+        """What is measured in this session or recorded, in the grid's order, without running anything.
+
+        While recording: what this recording holds.
+        """
+        keeper = recording.active
+        if keeper is not None:
+            rows, origin = keeper.target.rows(self.name, self.fingerprint), keeper.target.device
+        else:
+            origin = device()
+            rows = [] if is_live() else _rows(origin.slug, self.name, self.fingerprint)
         found = {
-            tuple(row["settings"].get(key) for key in self.grid): Measurement.from_row(
-                self.name, known(device().slug), row
-            )
+            tuple(row["settings"].get(key) for key in self.grid): Measurement.from_row(self.name, origin, row)
             for row in rows
         }
-        found.update(self._live)
+        if keeper is None:
+            found.update(self._live)
         order = [tuple(point.values()) for point in self.settings()]
         return [found[key] for key in order if key in found]
 
@@ -245,10 +275,12 @@ class Experiment:
 
     def sweep(self, progress: Callable[[int, int], None] | None = None) -> Sweep:
         """Measure every setting of the grid, with a progress bar; impossible settings are left out and listed."""
-        from tqdm.auto import tqdm
-
         points = list(self.settings())
-        shown = tqdm(points, desc=self.name, leave=False, disable=progress is not None or recording.active is not None)
+        shown: Iterable[dict[str, Any]] = points
+        if progress is None and recording.active is None:
+            from tqdm.auto import tqdm
+
+            shown = tqdm(points, desc=self.name, leave=False)
         done, failed = [], []
         for index, full in enumerate(shown):
             try:
@@ -258,6 +290,22 @@ class Experiment:
             if progress is not None:
                 progress(index + 1, len(points))
         return Sweep(tuple(done), tuple(failed))
+
+    def tune(self, budget: float = 5.0, **fixed: Any) -> Tuning:
+        """Search the grid for the fastest setting; settings named in `fixed` keep that value.
+
+        budget: seconds. On a GPU: every possible setting is run, checked and looked at shortly; impossible ones
+        are listed with the reason; what is slower by its confidence interval is dropped, the rest gets more
+        time, and the finalists are timed in turn as by `labkit.compare`. Without one, and while recording:
+        what is recorded is ranked, with its recorded spread, and the rest is modelled.
+        Returns a Tuning, in which what cannot be told from the best is a tie. Raises LabError if nothing can
+        be measured, or if the settings differ in the work to be done.
+
+        >>> strided.tune(budget=5, stride=1)
+        """
+        from .tune import tune
+
+        return tune(self, budget, fixed)
 
     def panel(self, x: str | None = None, guess: Any = None, lanes: bool | str = True) -> Panel | None:
         """Sliders over the grid beside the measured curve; see labkit.panel. Not shown while recording.
@@ -289,7 +337,7 @@ class Experiment:
         from .plots import under_roofline
 
         points = self.known() or list(self.sweep())
-        shown = [m for m in points if m.settings.items() >= self._validated(fixed).items() & fixed.items()]
+        shown = [m for m in points if m.settings.items() >= self.validated(fixed).items() & fixed.items()]
         return under_roofline([m.as_counted() for m in shown] if counted else shown)
 
     def __repr__(self) -> str:
@@ -321,10 +369,11 @@ def _find(name: str, mark: str, full: dict[str, Any]) -> tuple[Device, dict[str,
 
 def _timed(work: Work, seconds: float) -> tuple[Timing, dict[str, Any]]:
     """The time of `run`, and what a Measurement says of the library that it was timed in turn with."""
+    stopwatch = CpuStopwatch() if work.wall else None
     if work.library is None:
-        return benchmark(work.run, budget=seconds), {}
+        return benchmark(work.run, budget=seconds, stopwatch=stopwatch), {}
     name, theirs = work.library
-    found = compare(theirs, work.run, names=(name, "run"), budget=2 * seconds)
+    found = compare(theirs, work.run, names=(name, "run"), budget=2 * seconds, stopwatch=stopwatch)
     return found.timings[1], {"library": name, "ratio": found.ratio, "ratio_ci": found.ci}
 
 

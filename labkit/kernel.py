@@ -311,6 +311,8 @@ class Kernel:
                 f"{needed:,} B of shared memory; {device().name} gives a block {most:,} B",
                 "a smaller tile",
             )
+        if own is not None:
+            occupancy(device(), own.registers, needed, total)  # raises where the registers are too few for a block
         return blocks, threads
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import html
 import math
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from .emulator import Counts
 from .errors import LabError
 from .roofline import USUAL_ERROR, Ceiling, ceiling
 from .timing.results import readable
+
+ACCESSES = 8  # of a warp, that a recorded row keeps: an unrolled kernel has hundreds
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ class Measurement:
         row["counts"] = None if self.counts is None else self.counts.to_dict()
         if self.counts is not None:
             del row["counts"]["by_line"]  # the source is at hand where it is read: it can be counted anew
+            row["counts"]["lanes"] = heapq.nlargest(ACCESSES, row["counts"]["lanes"], key=_sectors)
         return row
 
     @classmethod
@@ -155,6 +159,10 @@ class Measurement:
 
     def _repr_html_(self) -> str:
         return f"<div class='labkit-facts'>{html.escape(str(self))}</div>"
+
+
+def _sectors(access: dict[str, Any]) -> int:
+    return len({address // 32 for address in access["addresses"] if address is not None})
 
 
 _ROW = (

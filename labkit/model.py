@@ -52,7 +52,7 @@ def predict(launch: Launch, device: Device, arithmetic: str = "fp32") -> Predict
     arithmetic: the rate that its floating-point operations run at: "fp32", "tf32" or "bf16".
     """
     counts = launch.counts
-    sms = min(device.sms, max(counts.blocks, 1))
+    sms = _even_sms(counts.blocks, device)
     parts = _busy(counts, device, sms, device.rate(arithmetic))
     waiting = _waiting(launch, device, sms)
     starting = counts.blocks * BLOCK_CYCLES / (sms * device.clock_hz)
@@ -60,7 +60,13 @@ def predict(launch: Launch, device: Device, arithmetic: str = "fp32") -> Predict
     return Prediction(seconds, {**parts, "waiting for memory": waiting, "starting blocks": starting})
 
 
-def _busy(counts: Counts, device: Device, sms: int, rate: float) -> dict[str, float]:
+def _even_sms(blocks: int, device: Device) -> float:
+    """How many SMs would take as long if they shared the blocks evenly: the fullest SM is the last to end."""
+    blocks = max(blocks, 1)
+    return blocks / -(-blocks // device.sms)
+
+
+def _busy(counts: Counts, device: Device, sms: float, rate: float) -> dict[str, float]:
     """Seconds that each part is busy, were it alone."""
     cycles = device.clock_hz * sms
     in_part = 1 - counts.global_store_bytes / max(SECTOR * counts.global_store_sectors, 1)
@@ -85,7 +91,7 @@ def _dram_bytes(counts: Counts, device: Device) -> float:
     return once + (moved - once) * (1 - kept)
 
 
-def _waiting(launch: Launch, device: Device, sms: int) -> float:
+def _waiting(launch: Launch, device: Device, sms: float) -> float:
     """Seconds of a warp's life ÷ resident warps, for all warps of an SM one after the other."""
     counts, own = launch.counts, launch.kernel.resources_for(device)
     x, y, z = launch.block

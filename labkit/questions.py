@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .device import known
 from .errors import LabError
+from .occupancy import occupancy
 
 TIMES = 50
 
@@ -62,10 +64,27 @@ def _two_meters(rng: np.random.Generator) -> tuple[tuple[Any, ...], tuple[float,
     return (kernels, length, sms), (100 * float(busy.mean()), 100 * active)
 
 
+def _occupancy(rng: np.random.Generator) -> tuple[tuple[Any, ...], tuple[float, ...]]:
+    """A kernel of which at least one block fits on an SM of compute capability 9.0."""
+    while True:
+        registers, block = int(rng.integers(16, 256)), int(rng.integers(1, 1025))
+        shared = int(rng.integers(2)) * int(rng.integers(100 * 1024))
+        try:
+            fit = occupancy(known("nvidia-h200"), registers, shared, block)
+        except LabError:
+            continue
+        return (registers, shared, block), (fit.blocks,)
+
+
 QUESTIONS = {
     "two meters": Question(
         _two_meters,
         "utilisation is the share of the time in which at least one kernel ran: two at once count once; "
         "SM activity weighs each kernel by the SMs it keeps busy",
+    ),
+    "occupancy": Question(
+        _occupancy,
+        "take the least of four: places for warps, places for blocks, registers (whole warps in each quarter), "
+        "and shared memory (with its extra 1 KiB, rounded up)",
     ),
 }

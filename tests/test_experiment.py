@@ -156,6 +156,23 @@ def test_recording_measures_once_and_then_reads(tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "active", recording.Recorder(target))
     assert strided(stride=1).source == strided(stride=1).source == "recorded"
     assert len(calls) == 1 and strided.panel() is None
+    assert [m.settings["stride"] for m in strided.known()] == [1]
+    tuned = strided.tune(budget=1, block=128)
+    assert tuned.best.settings == {"stride": 1, "block": 128} and len(calls) == 1 and len(tuned.unseen) == 2
+
+
+def test_a_row_keeps_the_accesses_that_cost_most():
+    unrolled = labkit.kernel(r"""extern "C" __global__ void many(const float* a, float* out) { float sum = 0;
+      for (int k = 0; k < 24; k++) sum += a[threadIdx.x * (k + 1)]; out[threadIdx.x] = sum; }""")
+
+    @experiment(block=[32])
+    def many(block):
+        return Work(lambda: unrolled(1, block, (a, out)))
+
+    m = many()
+    kept = m.to_row()["counts"]["lanes"]
+    sectors = [len({x // 32 for x in access["addresses"]}) for access in kept]
+    assert len(m.counts.lanes) > len(kept) == 8 and min(sectors) >= 32
 
 
 def test_a_library_is_timed_in_turn_and_named_beside_the_speed():

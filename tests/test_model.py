@@ -55,3 +55,22 @@ def test_one_launch_is_forecast_for_every_known_gpu():
 def test_an_unknown_gpu_is_refused():
     with pytest.raises(LabError, match="nvidia-a100"):
         labkit.forecast(COPY, 64, 256, (A, B), gpus=["voodoo"])
+
+
+FMA = labkit.kernel("""
+extern "C" __global__ void multiply(float* x) {
+    float v = x[threadIdx.x];
+    for (int k = 0; k < 20000; k++) v = v * 0.5f + 1.0f;
+    x[threadIdx.x] = v;
+}""")
+
+
+def test_the_fullest_sm_is_the_last_to_end():
+    """Arithmetic takes as long as the SM with most blocks: one block too many is a whole wave."""
+    seconds = {}
+    for blocks in (H200.sms, H200.sms + 1, 2 * H200.sms):
+        with counting(1_000_000) as log:
+            FMA(blocks, 256, (A,))
+        seconds[blocks] = predict(log.launches[0], H200).seconds
+    assert seconds[H200.sms + 1] == pytest.approx(seconds[2 * H200.sms], rel=0.02)
+    assert seconds[H200.sms + 1] > 1.9 * seconds[H200.sms]

@@ -24,3 +24,15 @@ def test_a_right_function_passes():
 def test_a_wrong_one_is_told_what_was_expected(wrong):
     with pytest.raises(LabError, match="two meters"):
         labkit.check("two meters", wrong)
+
+
+def fits(registers, shared, block):
+    warps = -(-block // 32)
+    by_registers = 4 * (16384 // (-(-registers * 32 // 256) * 256)) // warps
+    return min(64 // warps, 32, by_registers, 228 * 1024 // (-(-(shared + 1024) // 128) * 128))
+
+
+def test_occupancy_by_hand():
+    assert "right for" in str(labkit.check("occupancy", fits))
+    with pytest.raises(LabError, match="least of four"):
+        labkit.check("occupancy", lambda registers, shared, block: 2048 // block)

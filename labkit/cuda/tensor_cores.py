@@ -90,7 +90,7 @@ tensor = {
     "wmma": Rung(
         "wmma",
         "tensor/1_wmma.cu",
-        (("BM", 64), ("BN", 128), ("BK", 32), ("WM", 32), ("WN", 32)),
+        (("BM", 128), ("BN", 128), ("BK", 32), ("WM", 32), ("WN", 32)),
         _wmma,
         "bfloat16",
         "bfloat16",
@@ -98,7 +98,7 @@ tensor = {
     "mma": Rung(
         "mma",
         "tensor/2_mma.cu",
-        (("BM", 128), ("BN", 256), ("BK", 64), ("WM", 64), ("WN", 64), ("STAGES", 4), ("GROUP", 8)),
+        (("BM", 128), ("BN", 128), ("BK", 64), ("WM", 64), ("WN", 64), ("STAGES", 3), ("GROUP", 16)),
         _mma,
         "bfloat16",
         "bfloat16",
@@ -106,7 +106,7 @@ tensor = {
     "wgmma": MappedRung(
         "wgmma",
         "tensor/3_wgmma.cu",
-        (("BM", 128), ("BN", 256), ("STAGES", 4), ("BOXES", 2), ("GROUP", 8), ("CLUSTER", 1)),
+        (("BM", 128), ("BN", 256), ("STAGES", 4), ("BOXES", 2), ("GROUP", 8), ("CLUSTER", 2)),
         _wgmma,
         "bfloat16",
         "bfloat16",

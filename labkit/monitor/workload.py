@@ -49,7 +49,7 @@ class Workload:
 
     def measure(self, settings: dict[str, Any], again: bool = False) -> Observation:
         """As a call, but a setting watched before in this session is not run anew unless `again`."""
-        full = self._over._validated(settings)
+        full = self._over.validated(settings)
         if recording.active is not None:
             return self._kept(full, recording.active.target)
         if not is_live():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from labkit.measurement import Measurement
 
 LINE, LETTER = 0.06, 0.011  # shares of the axes: the height of a name, the width of a letter
+LEADER = {"arrowstyle": "-", "color": paper.GREY, "linewidth": 0.6, "relpos": (0, 0.5)}
 ROOFS = (  # attribute of a Device, name, colour
     ("fp32_flops", "FP32", paper.BLUE),
     ("tf32_flops", "TF32", paper.GREEN),
@@ -51,7 +52,7 @@ def roofline(axes: Axes, device: Device, measurements: Sequence[Measurement]) ->
         named = ", ".join(_named(name, m.settings[name]) for name in varied)
         free = _free(x, y, len(named), placed, (high / low) ** LINE, (right / left) ** LETTER)
         axes.annotate(named, (x, y), (x * 1.15, free), fontsize=paper.SMALL, color=paper.INK, va="center",
-                      arrowprops={"arrowstyle": "-", "color": paper.GREY, "linewidth": 0.6, "relpos": (0, 0.5)})  # fmt: skip
+                      arrowprops=LEADER)  # fmt: skip
     paper.legend(axes, keys((m.source for m in measurements), False))
 
 

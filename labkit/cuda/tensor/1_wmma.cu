@@ -4,7 +4,7 @@
 #include <cuda_bf16.h>
 #include <mma.h>
 #ifndef BM
-#define BM 64    // rows and columns of C that a block computes
+#define BM 128   // rows and columns of C that a block computes
 #define BN 128
 #define BK 32    // depth of one step
 #define WM 32    // rows and columns of a warp

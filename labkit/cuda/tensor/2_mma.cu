@@ -4,12 +4,12 @@
 #include <cuda_bf16.h>
 #ifndef BM
 #define BM 128     // rows and columns of C that a block computes
-#define BN 256
+#define BN 128
 #define BK 64      // depth of one step: a row of the tile of A is one line of 32 banks
 #define WM 64      // rows and columns of a warp
 #define WN 64
-#define STAGES 4
-#define GROUP 8    // blocks of a column of C that run one after another
+#define STAGES 3
+#define GROUP 16   // blocks of a column of C that run one after another
 #endif
 #define THREADS (BM / WM * (BN / WN) * 32)
 #define STAGE ((BM * BK + BK * BN) / 8)   // 16-byte chunks of one tile of A and one of B

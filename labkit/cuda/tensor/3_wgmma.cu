@@ -9,7 +9,7 @@
 #define STAGES 4    // tiles of A and B in the ring
 #define BOXES 2     // of 64 × 64 elements, in which a warpgroup hands C to the copy engine
 #define GROUP 8     // rows of tiles that are taken together, so that they share B in L2
-#define CLUSTER 1   // blocks, one below the other, that read B once: each loads a part for all
+#define CLUSTER 2   // blocks, one below the other, that read B once: each loads a part for all
 #endif
 #define BK 64       // bf16 elements in 128 bytes, the line within which the swizzle moves 16-byte chunks
 #define BOX (64 * 128)                      // bytes of 64 rows of a line

@@ -1,0 +1,68 @@
+"""Sliders for what a block needs, beside the places it leaves on an SM."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+from labkit.errors import LabError
+from labkit.occupancy import Occupancy, occupancy
+from labkit.panel.board import STYLE
+from labkit.panel.controls import control
+from labkit.plots.occupancy import WIDTH, Frames
+
+if TYPE_CHECKING:
+    from labkit.device import Device
+
+SHARED = "shared_KiB"
+
+
+class Fit:
+    """What `occupancy.panel()` returns; shows itself as widgets, and as a picture where there are none."""
+
+    def __init__(self, fit: Occupancy) -> None:
+        try:
+            import ipywidgets as w
+        except ImportError as error:
+            raise LabError("a panel", "ipywidgets is not installed", "pip install ipywidgets; or .plot()") from error
+        self.device: Device = fit.device
+        self.picture, self.current = b"", fit
+        self._frames = Frames(fit)
+        self.controls = {name: control(name, values, values[-1]) for name, values in _values(fit).items()}
+        self.image = w.Image(format="png", layout={"width": "100%", "max_width": f"{WIDTH}px"})
+        self.note = w.HTML(layout={"width": "calc(100% - 16px)", "margin": "4px 8px"})
+        for name, now in (("registers", fit.registers), (SHARED, fit.shared / 1024), ("block", fit.block)):
+            self.controls[name].value = now
+            self.controls[name].observe(self._moved, names="value")
+        beside = w.HBox(
+            [w.VBox(list(self.controls.values()), layout={"flex": "0 1 285px", "min_width": "230px"}),
+             w.VBox([self.image], layout={"flex": "1 1 380px", "max_width": f"{WIDTH + 8}px"})],
+            layout={"flex_flow": "row wrap", "align_items": "center"},
+        )  # fmt: skip
+        self.widget = w.VBox([beside, self.note, w.HTML(STYLE, layout={"height": "0"})])
+        self.widget.add_class("labkit-panel")
+        self._moved()
+
+    def _moved(self, _: Any = None) -> None:
+        registers, shared, block = (made.value for made in self.controls.values())
+        try:
+            self.current = occupancy(self.device, registers, round(1024 * shared), block)
+        except LabError as error:
+            self.note.value = f"<div class='labkit-error'>{html.escape(str(error).strip())}</div>"
+            return
+        self.picture = self.image.value = self._frames.frame(self.current)
+        self.note.value = f"<span class='labkit-facts'>{html.escape(str(self.current))} · {self.device.name}</span>"
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The widgets, and for views without a kernel the figure and the sentence as they stand."""
+        bundle = {"text/plain": str(self.current), "image/png": self.picture}
+        return {**self.widget._repr_mimebundle_(), **bundle}, {"image/png": {"width": WIDTH}}
+
+
+def _values(fit: Occupancy) -> dict[str, list[Any]]:
+    limit = fit.device.limits
+    return {
+        "registers": list(range(1, limit.registers_per_thread + 1)),
+        SHARED: sorted({*range(limit.shared_per_block // 1024 + 1), fit.shared / 1024}),
+        "block": sorted({*range(32, 1025, 32), fit.block}),
+    }
