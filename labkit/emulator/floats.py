@@ -9,6 +9,8 @@ rounded sums", 2008).
 
 from __future__ import annotations
 
+import math
+import threading
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +21,7 @@ from labkit.emulator.types import Array
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 SMALLEST = np.float32(2.0**-126)  # the smallest normal float32
 SPLIT = 134217729.0
+FOUR, ONE, SMALLEST_BITS = np.uint32(4), np.uint32(1), SMALLEST.view(np.uint32)
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -46,22 +49,53 @@ def odd(s: Array, e: Array) -> Array:
     return np.where(inexact & (s == 0), e, result)
 
 
+class Scratch(threading.local):
+    """Arrays to compute in: a float64, its bits, a uint32 and a float32 (the last two share memory).
+
+    They are used over and over, so that they stay in the cache; each thread of the process has its own.
+    """
+
+    def __init__(self) -> None:
+        self.wide, self.narrow = np.empty(0, F64), np.empty(0, np.uint32)
+        self.known: dict[tuple[int, ...], tuple[Array, Array, Array, Array]] = {}
+
+    def of(self, shape: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
+        found = self.known.get(shape)
+        if found is None:
+            size = math.prod(shape)
+            if size > self.wide.size or len(self.known) > 100:
+                self.wide, self.narrow = np.empty(size, F64), np.empty(size, np.uint32)
+                self.known.clear()
+            wide, narrow = self.wide[:size].reshape(shape), self.narrow[:size].reshape(shape)
+            found = self.known[shape] = wide, wide.view(np.uint64), narrow, narrow.view(F32)
+        return found
+
+
+scratch = Scratch()
+
+
 def fma32(a: Array, b: Array, c: Array) -> Array:
     """float32 a · b + c, rounded once.
 
     The double product is exact, so only the double sum may have rounded; that matters only where it lies on
     a tie of float32, which the low 28 bits being zero tells (also for subnormal results).
     """
-    p = np.multiply(a, b, dtype=F64)
-    s = np.add(p, c, dtype=F64)
+    s, bits, low, _ = scratch.of(a.shape if a.shape == b.shape == c.shape else np.broadcast(a, b, c).shape)
+    np.multiply(a, b, out=s, dtype=F64)
+    np.add(s, c, out=s, dtype=F64)
     r: Array = s.astype(F32)
-    low = s.view(np.uint32)[..., ::2] & 0x0FFFFFFF
-    if low.all():
-        return r
-    if (low == 0).sum() * 4 > low.size:
-        return odd(*two_sum(*np.broadcast_arrays(p, c.astype(F64)))).astype(F32)
-    at = np.nonzero(np.broadcast_to(low == 0, s.shape))
-    r[at] = odd(*two_sum(np.broadcast_to(p, s.shape)[at], np.broadcast_to(c, s.shape)[at].astype(F64))).astype(F32)
+    np.copyto(low, bits, casting="unsafe")
+    np.left_shift(low, FOUR, out=low)
+    return r if np.minimum.reduce(low, axis=None) else _without_ties(a, b, c, r, low == 0)
+
+
+def _without_ties(a: Array, b: Array, c: Array, r: Array, tie: Array) -> Array:
+    """The float32 `r` of a · b + c, corrected where the double sum may have been rounded to a `tie`."""
+    at = ... if np.count_nonzero(tie) * 4 > tie.size else tie
+    a, b, c = (x[at].astype(F64) for x in np.broadcast_arrays(a, b, c))
+    s, e = two_sum(a * b, c)
+    if e.any():
+        r[at] = odd(s, e)
     return r
 
 
@@ -135,18 +169,19 @@ def rounded(op: str, mode: str, *args: Array) -> Array:
 
 def flush(a: Array) -> Array:
     """Subnormal float32 values become zero of the same sign (.ftz)."""
-    if a.dtype != F32:
+    if a.dtype != F32 or not has_subnormal(a):
         return a
-    tiny = np.abs(a) < SMALLEST
-    if not tiny.any() or not a[tiny].any():
-        return a
-    return np.where(tiny, np.copysign(np.float32(0), a), a)
+    return np.where(np.abs(a) < SMALLEST, np.copysign(np.float32(0), a), a)
 
 
 def has_subnormal(a: Array) -> bool:
     """Whether a float32 array holds a subnormal number."""
-    tiny = np.abs(a) < SMALLEST
-    return bool(tiny.any() and a[tiny].any())
+    _, _, bits, size = scratch.of(a.shape)
+    np.abs(a, out=size)
+    if np.minimum.reduce(size, axis=None, initial=np.inf) >= SMALLEST:
+        return False
+    np.subtract(bits, ONE, out=bits)  # a zero or a NaN: zero wraps round to the largest number
+    return bool(np.minimum.reduce(bits, axis=None) < SMALLEST_BITS - ONE)
 
 
 def from_bf16(a: Array) -> Array:
