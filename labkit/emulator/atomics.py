@@ -18,7 +18,7 @@ from labkit.emulator.lanes import Lanes, address_of, space_of
 from labkit.emulator.lifting import pairwise, slot_of
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
-from labkit.emulator.shared_access import shared_lanes, shared_view
+from labkit.emulator.shared_access import shared_facts, shared_view
 from labkit.emulator.types import DTYPE, Array, Step, reader
 from labkit.emulator.wave import Wave
 
@@ -88,7 +88,7 @@ def _atomic(w: Wave, pc: int, space: str, address: Array, dtype: np.dtype[Any], 
     size = dtype.itemsize
     if space == "shared":
         lanes = Lanes(w, address, full)
-        shared_lanes(w, pc, lanes, size, size, "changes")
+        shared_facts(w, pc, lanes, size, size, "changes")
         w.memory.normal_shared = False
         view = shared_view(w, dtype).reshape(-1)
         index = lanes.rows(w) * (w.shared.shape[1] // size) + lanes.at // size

@@ -85,10 +85,26 @@ def address_of(a: Operand, p: Program) -> Read:
         size = np.dtype(np.int64) if WIDTH.get(base.type, 8) == 8 else np.dtype(np.uint32)
         read = reader(base, size, p)
         if size.itemsize == 4:
-            return lambda w: read(w).astype(np.int64) + offset
+            return _remembered(p.slot(base), read, offset)
         return (lambda w: read(w) + offset) if a.offset else read
     read = reader(base, np.dtype(np.int64), p)
     return lambda w: read(w) + offset
+
+
+def _remembered(slot: int, read: Read, offset: np.int64) -> Read:
+    """An address in shared or local memory; the same array again while nothing writes its register."""
+    key = (slot, int(offset))
+
+    def address(w: Wave) -> Array:
+        base, (old, at) = w.regs[slot], w.addresses.get(key, (None, None))
+        if old is base:
+            return at
+        at = read(w).astype(np.int64) + offset
+        if len(base) == 1:  # the same for all blocks, so it is small
+            w.addresses[key] = base, at
+        return at
+
+    return address
 
 
 def fit(dst: Operand, dtype: np.dtype[Any]) -> Callable[[Array], Array]:

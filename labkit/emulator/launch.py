@@ -19,7 +19,7 @@ from labkit.emulator.types import Array
 from labkit.emulator.wave import Triple, Wave, param_offsets
 from labkit.errors import LabError
 
-WAVE = 16384
+WAVE = 32768
 MEMORY = 256 << 20
 LIMITS = (1024, 1024, 64)
 _machines: weakref.WeakKeyDictionary[Compiled, Machine] = weakref.WeakKeyDictionary()
@@ -206,7 +206,7 @@ def _spread(total: int, wanted: int) -> list[int]:
 
 
 def waves(blocks: Sequence[int], threads: int, block_bytes: int = 0) -> Iterator[Array]:
-    """Blocks in groups of about 16,384 threads, so that registers stay in the cache (and within MEMORY)."""
+    """Blocks in groups of about 32,768 threads: more would push registers out of the cache (and within MEMORY)."""
     size = max(1, min(WAVE // threads, MEMORY // max(block_bytes, 1)))
     for start in range(0, len(blocks), size):
         part = blocks[start : start + size]

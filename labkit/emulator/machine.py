@@ -16,7 +16,7 @@ import numpy as np
 from labkit.emulator import findings
 from labkit.emulator.meter import by_warp
 from labkit.emulator.opcodes import controls, steps
-from labkit.emulator.program import Program
+from labkit.emulator.program import Program, reads_writes
 from labkit.emulator.ptx import Instr, Sym
 from labkit.emulator.types import Array, Read, Step, reader
 from labkit.emulator.views import View, view_of
@@ -24,6 +24,7 @@ from labkit.emulator.wave import Layout, Unmet, Wave
 
 CONTROL = {"bra", "brx", "bar", "barrier", "ret", "exit", "trap"}
 PATIENCE = 10.0
+NOTHING: Array = np.zeros((1, 1), np.bool_)
 
 
 class Machine:
@@ -37,6 +38,7 @@ class Machine:
             if controls(i, CONTROL):
                 self.control[pc] = getattr(self, "_" + ("exit" if i.op in ("ret", "trap") else i.op))(i, pc)
         self.steps: list[Step] = [guarded(s, i, p) for s, i in zip(steps(p, CONTROL), p.code, strict=True)]
+        self.last_use = last_uses(p)
         self.stop = self._next(lambda pc, i: pc in self.control)
         self.writes = self._next(lambda pc, i: i.op in ("st", "atom", "red"))
 
@@ -140,6 +142,16 @@ def guarded(step: Step, i: Instr, p: Program) -> Step:
     return masked
 
 
+def last_uses(p: Program) -> list[tuple[int, ...]]:
+    """For each instruction, the registers that nothing reads after it.
+
+    Their arrays are let go at once, so that the next result is written where the cache still is.
+    """
+    used = (reads | writes for reads, writes in (reads_writes(i, p) for i in p.code))
+    after = [*p.live[1:], 0]
+    return [tuple(s for s in slots if not live >> s & 1) for slots, live in zip(used, after, strict=True)]
+
+
 class Run:
     """One wave under way: the groups, the threads that wait at barriers, and those that are still alive."""
 
@@ -197,6 +209,9 @@ class Run:
             for at, step in enumerate(self.machine.steps[pc:end], pc):
                 wave.pc = at
                 step(wave)
+                if mask is None:
+                    for slot in self.machine.last_use[at]:
+                        wave.regs[slot] = NOTHING
         except Unmet as unmet:
             self.ran(pc, at, threads, warps)
             return self.hold(at, mask, unmet.here)

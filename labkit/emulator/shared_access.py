@@ -25,12 +25,13 @@ class Pattern:
         at = lanes.at
         self.low, self.high = (int(at.min()), int(at.max())) if at.size else (0, -size)
         self.mixed = int(np.bitwise_or.reduce(at, axis=None)) & (size - 1) if at.size else 0
-        self.index = at // itemsize
+        self.index = at.ravel() // itemsize
         self.alone = lanes.shape[0] == 1 and np.unique(at).size == at.size
         self.requests, self.conflicts, self.worst = bank_conflicts(lanes, size)
 
 
 KNOWN: dict[Any, Pattern] = {}
+COUNTERS = {k: (f"shared_{k}_requests", f"shared_{k}_conflicts") for k in ("load", "store")}
 
 
 def pattern(lanes: Lanes, size: int, itemsize: int) -> Pattern:
@@ -46,14 +47,28 @@ def pattern(lanes: Lanes, size: int, itemsize: int) -> Pattern:
     return found
 
 
-def shared_lanes(w: Wave, pc: int, lanes: Lanes, size: int, itemsize: int, verb: str) -> Pattern:
-    """The facts of a shared access that is in bounds and aligned."""
+def shared_facts(w: Wave, pc: int, lanes: Lanes, size: int, itemsize: int, verb: str) -> Pattern:
+    """The facts of a shared access; it is in bounds and aligned."""
     facts = pattern(lanes, size, itemsize)
     if facts.low < 0 or facts.high + size > w.shared_size:
         raise findings.outside_shared(w, pc, lanes, size, verb)
     if facts.mixed:
         raise findings.misaligned(w, pc, lanes, size, verb, "shared memory")
     return facts
+
+
+def shared_lanes(
+    w: Wave, pc: int, address: Array, columns: int, size: int, itemsize: int, verb: str
+) -> tuple[Lanes, Pattern]:
+    """The lanes of a load or store and their facts: the last ones again while address and mask are the same arrays."""
+    before = w.patterns.get(pc)
+    if before is not None and before[:3] == (id(address), id(w.mask), columns):
+        return before[3:5]
+    lanes = Lanes(w, address, (1, columns))
+    facts = shared_facts(w, pc, lanes, size, itemsize, verb)
+    if lanes.shape[0] == 1:
+        w.patterns[pc] = id(address), id(w.mask), columns, lanes, facts, address, w.mask
+    return lanes, facts
 
 
 def shared_view(w: Wave, dtype: np.dtype[Any]) -> Array:
@@ -64,13 +79,12 @@ def shared_view(w: Wave, dtype: np.dtype[Any]) -> Array:
 
 def load_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -> list[Array]:
     size = dtype.itemsize * n
-    lanes = Lanes(w, address)
-    facts = shared_lanes(w, pc, lanes, size, dtype.itemsize, "reads")
+    lanes, facts = shared_lanes(w, pc, address, 1, size, dtype.itemsize, "reads")
     count_shared(w, pc, lanes, facts, "load")
     w.note_shared(pc, lanes, size, "load")
-    view, first = shared_view(w, dtype), facts.index
+    view = shared_view(w, dtype)
     if lanes.shape[0] == 1 and not w.narrow:
-        taken = [view.take(first.ravel() + k if k else first.ravel(), axis=1, mode="clip") for k in range(n)]
+        taken = [view.take(facts.index + k if k else facts.index, axis=1, mode="clip") for k in range(n)]
         if lanes.on is None:
             return taken
         out = np.zeros((n, w.B, lanes.shape[1]), dtype)
@@ -78,22 +92,21 @@ def load_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) 
         return list(out)
     if lanes.shape[0] == 1:
         lanes = Lanes(w, address, (w.B, 1))
-        first = lanes.at // dtype.itemsize
-    flat = lanes.rows(w) * view.shape[1] + first
+    flat = lanes.rows(w) * view.shape[1] + lanes.at // dtype.itemsize
     return [lanes.spread(view.reshape(-1).take(flat + k if k else flat)) for k in range(n)]
 
 
 def store_shared(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], values: list[Array]) -> None:
     size = dtype.itemsize * len(values)
-    lanes = Lanes(w, address, (1, max(v.shape[1] for v in values)))
-    facts = shared_lanes(w, pc, lanes, size, dtype.itemsize, "writes")
+    columns = max(v.shape[1] for v in values)
+    lanes, facts = shared_lanes(w, pc, address, columns, size, dtype.itemsize, "writes")
     count_shared(w, pc, lanes, facts, "store")
     w.note_shared(pc, lanes, size, "store")
     view = shared_view(w, dtype)
     if w.memory.normal_shared:
         w.memory.normal_shared = dtype == F32 and not any(has_subnormal(v) for v in values)
     if lanes.shape[0] == 1 and not w.narrow:
-        first = facts.index.ravel()
+        first = facts.index
         for k, value in enumerate(values):
             some = lanes.on is not None and value.shape[1] > 1
             value = value[:, lanes.on[0]] if some and lanes.on is not None else value
@@ -124,8 +137,9 @@ def count_shared(w: Wave, pc: int, lanes: Lanes, facts: Pattern, kind: str) -> N
     if w.meter is None:
         return
     times = w.B // lanes.shape[0] * (w.W if lanes.shape[1] == 1 else 1)
-    w.meter.memory[f"shared_{kind}_requests"][pc] += facts.requests * times
-    w.meter.memory[f"shared_{kind}_conflicts"][pc] += facts.conflicts * times
+    requests, conflicts = COUNTERS[kind]
+    w.meter.memory[requests][pc] += facts.requests * times
+    w.meter.memory[conflicts][pc] += facts.conflicts * times
     worst = facts.worst
     if worst is not None and worst.rank > w.meter.banks[0]:
         line, name = w.program.code[pc].line, w.shared_array(facts.low)[0]

@@ -37,7 +37,7 @@ class View(Wave):
     def __init__(self, whole: Wave, mask: Array) -> None:
         self.__dict__.update(whole.__dict__)
         self.whole = whole
-        self.specials = {}
+        self.specials, self.addresses, self.patterns = {}, {}, {}
         self.written: set[int] = set()
         self.choose(mask)
         self.entry = np.ascontiguousarray(self.gather(mask))

@@ -100,6 +100,8 @@ class Wave:
         self.local = np.zeros((cells, self.B, self.T), f"u{layout.granule}")
         self.specials: dict[tuple[str, Any], Array] = {}
         self.symbols: dict[tuple[str, Any], Array] = {}
+        self.addresses: dict[tuple[int, int], tuple[Array, Array]] = {}
+        self.patterns: dict[int, Any] = {}
         self.printed: list[str] = []
         self.clock = 0
         self.alive: Array | None = None
