@@ -96,9 +96,9 @@ def _remembered(slot: int, read: Read, offset: np.int64) -> Read:
     key = (slot, int(offset))
 
     def address(w: Wave) -> Array:
-        base, (old, at) = w.regs[slot], w.addresses.get(key, (None, None))
-        if old is base:
-            return at
+        base, known = w.regs[slot], w.addresses.get(key)
+        if known is not None and known[0] is base:
+            return known[1]
         at = read(w).astype(np.int64) + offset
         if len(base) == 1:  # the same for all blocks, so it is small
             w.addresses[key] = base, at

@@ -63,7 +63,7 @@ def shared_lanes(
     """The lanes of a load or store and their facts: the last ones again while address and mask are the same arrays."""
     before = w.patterns.get(pc)
     if before is not None and before[:3] == (id(address), id(w.mask), columns):
-        return before[3:5]
+        return before[3], before[4]
     lanes = Lanes(w, address, (1, columns))
     facts = shared_facts(w, pc, lanes, size, itemsize, verb)
     if lanes.shape[0] == 1:
