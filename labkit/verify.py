@@ -9,13 +9,14 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .cuda import Rung, sgemm, tensor
 from .device import DATA, array_module, cupy, live
 from .emulator import Counts
 from .errors import LabError
@@ -117,9 +118,23 @@ def _kit() -> Iterator[Launchable]:
         blocks, threads = sums.get(path.stem[0], (196, 256))
         args = (floats, np.zeros(1, np.float32), floats.size)
         yield Launchable(f"reduction/{path.stem}", kernel(path), (blocks, 1, 1), (threads, 1, 1), args)
+    yield from _products(rng)
     for stride in (1, 2, 3, 4, 8, 16):
         far, out = np.zeros((1 << 20) * stride, np.float32), np.zeros(1 << 20, np.float32)
         yield Launchable(f"strided/{stride}", kernel(_STRIDED), (4096, 1, 1), (256, 1, 1), (far, out, stride))
+
+
+def _products(rng: np.random.Generator) -> Iterator[Launchable]:
+    """The ladders of matrix products, but for wgmma, which the emulator refuses."""
+    m, n, k = 256, 256, 192
+    a, b = (rng.random(shape, dtype=np.float32) for shape in ((m, k), (k, n)))
+    halves = [(x.view(np.uint32) >> 16).astype(np.uint16) for x in (a, b)]  # bfloat16, as NumPy can hold it
+    ladders: list[tuple[str, Mapping[str, Rung], list[Any]]] = [("sgemm", sgemm, [a, b]), ("tensor", tensor, halves)]
+    for ladder, rungs, (left, right) in ladders:
+        for name, rung in rungs.items():
+            if not rung.arch:
+                (x, y), threads, args, shared = rung.launch(left, right, np.zeros((m, n), left.dtype))
+                yield Launchable(f"{ladder}/{name}", rung.kernel, (x, y, 1), (threads, 1, 1), args, shared)
 
 
 def launch_all() -> list[str]:
