@@ -19,7 +19,7 @@ def load_local(w: Wave, pc: int, address: Array, dtype: np.dtype[Any], n: int) -
     cells = w.local.reshape(len(w.local), -1)
     if lanes.shape == (1, 1) and w.local.shape[1:] == (w.B, w.T):
         start = int(lanes.at.flat[0]) // g
-        raw = [w.local[start + k] for k in range(n * dtype.itemsize // g)]
+        raw = [w.local[start + k].copy() for k in range(n * dtype.itemsize // g)]  # a later store must not change it
         return [_glue(raw[k : k + dtype.itemsize // g], dtype) for k in range(0, len(raw), dtype.itemsize // g)]
     lanes = Lanes(w, address, (w.B, w.T))
     thread = lanes.rows(w) * w.full_T + lanes.columns(w)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import labkit
 from labkit.emulator import Buffer, Compiled, Counts, compile_kernel, compiled_from_ptx, launch
 from labkit.errors import LabError
 
@@ -214,3 +215,17 @@ def test_any_shape_of_launch(blocks: int, threads: int, n: int) -> None:
     launch(compile_kernel(source("saxpy")), (blocks, 1, 1), (threads, 1, 1), args)
     done = min(n, blocks * threads)
     np.testing.assert_array_equal(kept[2], np.where(np.arange(1000) < done, 4 * x, x))
+
+
+def test_what_was_loaded_from_a_local_array_outlives_a_later_store():
+    source = r"""extern "C" __global__ void keep(const unsigned* a, unsigned* out, int at) {
+      unsigned t = threadIdx.x, local[8];
+      for (int j = 0; j < 8; j++) local[j] = a[t + j];
+      unsigned before = local[at];
+      local[at] = 7;
+      out[t] = before + 1000 * local[(at + t) % 8]; }"""
+    a, out = np.arange(100, 140, dtype=np.uint32), np.zeros(32, np.uint32)
+    labkit.kernel(source).run_emulated(1, 32, (a, out, 3))
+    t = np.arange(32)
+    other = (3 + t) % 8
+    assert (out == a[t + 3] + 1000 * np.where(other == 3, 7, a[t + other])).all()
