@@ -11,6 +11,7 @@ from pathlib import Path
 
 from . import recording as recordings
 from . import shipped, verify
+from .cuda import Rung
 from .device import DATA, STAND_IN, Device, cupy, live
 from .doctor import doctor
 from .emulator import Compiled
@@ -64,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def ship_ptx() -> int:
-    """Run every lab and write the PTX of the kernels that its cells define, and of the ladders in `SHIPPED`."""
+    """Run every lab and write the PTX of the kernels and rungs that its cells name, and of the ladders in `SHIPPED`."""
     from cuda.bindings import nvrtc
 
     files = [path for ladder in SHIPPED for path in sorted((CUDA / ladder).glob("*.cu"))]
@@ -73,6 +74,7 @@ def ship_ptx() -> int:
         for _, namespace in run_cells(path):
             for value in namespace.values():
                 made = value.values() if isinstance(value, dict) else [value]
+                made = [k.kernel if isinstance(k, Rung) and not k.arch else k for k in made]
                 found.update({k.fingerprint: k.compiled("sm_90") for k in made if isinstance(k, Kernel)})
     _, major, minor = nvrtc.nvrtcVersion()
     print(f"{shipped.write(found, f'NVRTC {major}.{minor}')} kernels in {shipped.PATH}")
