@@ -55,7 +55,7 @@ METERS = (
     Meter("nvmlDeviceGetPowerUsage", ("power",), _scaled(1e-3)),
     Meter("nvmlDeviceGetFieldValues", ("power_now",), _field, (("NVML_FI_DEV_POWER_INSTANT",),)),
     # The driver takes 3.5 ms of a core for this one (on an H200): ten times a second would be 3.5 %.
-    Meter("nvmlDeviceGetTotalEnergyConsumption", ("energy",), _scaled(1e-3), every=1.95),
+    Meter("nvmlDeviceGetTotalEnergyConsumption", ("energy",), _scaled(1e-3), every=2.95),
     Meter("nvmlDeviceGetClockInfo", ("sm_clock",), _scaled(1e6), ("NVML_CLOCK_SM",)),
     Meter("nvmlDeviceGetClockInfo", ("memory_clock",), _scaled(1e6), ("NVML_CLOCK_MEM",), every=0.45),
     Meter("nvmlDeviceGetTemperature", ("temperature",), _scaled(1.0), ("NVML_TEMPERATURE_GPU",), every=0.45),
@@ -71,6 +71,7 @@ METERS = (
         lambda memory: (float(memory.used),),
         ("nvmlMemory_v2",),
         own=True,
+        every=0.45,
     ),
 )
 
