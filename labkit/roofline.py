@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from .device import Device
 
-# 90 % of the recorded settings of the labs are predicted within this (benchmarks/model.py prints it).
-USUAL_ERROR = 0.25
+# 90 % of the recorded settings of all labs are predicted within this. benchmarks/model.py prints it lab by lab:
+# kernels that wait for memory are nearer, matrix products farther off.
+USUAL_ERROR = 0.3
 
 
 @dataclass(frozen=True)

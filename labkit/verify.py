@@ -65,8 +65,8 @@ REASONS = {
     "sgemm/tiled": _WIDENED,
     "sgemm/tuned": f"{_ASYNC}; {_STRAY}",
     "sgemm/vectorised": _STRAY,
-    "sgemm/warp_tiled": f"{_ASYNC}; the hardware counts a conflict for each load of B, where the rule that holds for "
-    "all other kernels finds none; not explained",
+    "sgemm/warp_tiled": f"{_ASYNC}; where neighbouring lanes read the same 16 bytes, the hardware seems to serve two "
+    "quarters of a warp together: the loads of A then collide, and the emulator does not know that rule yet",
     "softmax_rows": _WIDENED,
     "tensor/mma": f"{_MATRIX}; {_ASYNC}",
     "tensor/wmma": "WMMA leaves open how fragments lie: the assembler moves them by ldmatrix, in its own order",
