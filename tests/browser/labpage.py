@@ -159,7 +159,7 @@ class Panel:
     @property
     def facts(self) -> str:
         """The line of facts."""
-        return str(self.place.locator(".labkit-facts").inner_text(timeout=30_000))
+        return str(self.place.locator(".labkit-facts").text_content(timeout=30_000) or "")
 
     @property
     def pixels(self) -> str:

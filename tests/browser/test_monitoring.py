@@ -37,16 +37,16 @@ def test_a_recording_plays_and_pauses(monitoring: labpage.Lab) -> None:
     panel.place.locator(".labkit-pause").click()
     page.wait_for_timeout(500)
     time = panel.place.locator(".labkit-time .widget-readout")
-    assert 1.0 < float(time.inner_text()) < 9.0
-    here, frame = time.inner_text(), panel.pixels
+    assert 1.0 < float(time.text_content()) < 9.0
+    here, frame = time.text_content(), panel.pixels
     page.wait_for_timeout(500)
-    assert time.inner_text() == here and panel.pixels == frame
+    assert time.text_content() == here and panel.pixels == frame
     panel.place.locator(".labkit-time .noUi-handle").press("ArrowRight")
     page.wait_for_timeout(500)
     assert panel.pixels != frame
 
 
 def test_every_claim_has_a_verdict(monitoring: labpage.Lab) -> None:
-    claims = monitoring.page.locator(".labkit-claim").all_inner_texts()
+    claims = monitoring.page.locator(".labkit-claim").all_text_contents()
     assert [text[:2] for text in claims] == ["M1", "M2", "M3", "M4"]
     assert all("recorded" in text and "not measured" not in text for text in claims)
