@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labkit.emulator import floats
+from labkit.emulator.alu import TABLE
+from labkit.emulator.lifting import lift
 
 BITS32 = st.integers(0, 2**32 - 1)
 BITS64 = st.integers(0, 2**64 - 1)
@@ -57,6 +59,70 @@ def test_fma32_is_rounded_once(a: int, b: int, c: int) -> None:
 def test_fma32_ties(a: float, b: float, c: float, want: float) -> None:
     args = (np.array([[v]], np.float32) for v in (a, b, c))
     assert floats.fma32(*args)[0, 0] == np.float32(want)
+
+
+def normal(x: float) -> float:
+    """Flushed: a subnormal float32 becomes zero of its sign."""
+    return float(np.copysign(0.0, x)) if abs(x) < 2.0**-126 else x
+
+
+def fused(a: float, b: float, c: float, ftz: bool) -> float:
+    """a · b + c by fractions, rounded once, after the rules of IEEE 754 for infinities and the sign of zero."""
+    if ftz:
+        a, b, c = normal(a), normal(b), normal(c)
+    if not np.isfinite([a, b, c]).all():
+        return a * b + c  # double holds these products, so that only the infinities and NaNs decide
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return a * b + c if a == 0 or b == 0 else 0.0
+    rounded = nearest(exact, np.float32) or (0.0 if exact > 0 else -0.0)
+    return normal(rounded) if ftz else rounded
+
+
+def bits_of(x: np.ndarray) -> np.ndarray:
+    """The bit patterns, all NaNs alike."""
+    return np.where(np.isnan(x), np.uint32(0x7FC00000), x.view(np.uint32))
+
+
+# Few significant bits and exponents close together: products and sums that lie on ties, or just beside them.
+SPARSE = st.builds(
+    lambda sign, high, low, e: sign * (1 + high * 2.0**-12 + low * 2.0**-23) * 2.0**e,
+    st.sampled_from([1, -1]), st.sampled_from([0, 1, 2, 2**11, 2**12 - 1]), st.sampled_from([0, 1, 3]),
+    st.sampled_from([-126, -125, -64, -63, -62, -61, -37, -25, -24, -12, -1, 0, 1, 12, 24, 63, 127]))  # fmt: skip
+EDGES = st.sampled_from([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0**-149, -(2.0**-140), 2.0**-126,
+                         2.0**-126 * (1 - 2**-23), float(np.finfo(np.float32).max)])  # fmt: skip
+ANY = SPARSE | EDGES | st.integers(1, 64).map(float) | st.floats(width=32)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(ANY, ANY, ANY), min_size=1, max_size=24), st.integers(0, 60), st.booleans())
+def test_fma32_of_many_threads(triples: list[tuple[float, float, float]], plain: int, ftz: bool) -> None:
+    """Ties, subnormals, infinities, NaNs and signed zeros, alone or among threads that have none of them."""
+    triples = triples + [(1 / 3, 2 / 3, 1 / 7)] * plain
+    a, b, c = (np.array([column], np.float32) for column in zip(*triples, strict=True))
+    f = lift(TABLE["fma"][0], ("rn", "ftz") if ftz else ("rn",), "f32")
+    with np.errstate(all="ignore"):
+        got = f(a, b, c)
+        want = [fused(*(float(v) for v in row), ftz) for row in zip(a[0], b[0], c[0], strict=True)]
+    assert (bits_of(got) == bits_of(np.array([want], np.float32))).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(ANY, ANY), min_size=1, max_size=8), st.lists(ANY, min_size=1, max_size=4))
+def test_fma32_of_unlike_shapes(pairs: list[tuple[float, float]], factors: list[float]) -> None:
+    """What is alike in all blocks or threads is kept once, and the result does not depend on it."""
+    b, c = (np.array([column], np.float32) for column in zip(*pairs, strict=True))
+    a = np.array(factors, np.float32)[:, None]
+    with np.errstate(all="ignore"):
+        whole = floats.fma32(*(np.ascontiguousarray(x) for x in np.broadcast_arrays(a, b, c)))
+        assert (bits_of(floats.fma32(a, b, c)) == bits_of(whole)).all()
+
+
+@given(st.lists(ANY, min_size=1, max_size=40))
+def test_flushing_finds_every_subnormal_number(values: list[float]) -> None:
+    x = np.array([values], np.float32)
+    assert floats.has_subnormal(x) == any(0 < abs(v) < 2.0**-126 for v in x[0].tolist())
+    assert (bits_of(floats.flush(x)) == bits_of(np.array([[normal(v) for v in x[0].tolist()]], np.float32))).all()
 
 
 @settings(max_examples=300, deadline=None)
