@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..device import is_live
 from ..panel.attempt import told
-from ..panel.board import STYLE
 from ..panel.controls import control
+from ..panel.look import STYLE, image, show
 from ..plots.meters import BACK, WIDTH, Meters
 from .replay import Replay
 from .sampler import Monitor
@@ -160,14 +160,15 @@ class Board:
             self.image.layout.display = "none"
         else:
             self.picture = self._meters.frame(view(samples, self._gpu, at))
-            self.image.value, self.image.layout.display = self.picture, ""
+            show(self.image, self.picture)
+            self.image.layout.display = ""
             self._facts = facts(samples, self._gpu, at)
         self._say()
 
     def _say(self) -> None:
         text = f"<div class='labkit-error'>{html.escape(self.error)}</div>" if self.error else ""
         shown = html.escape(" · ".join(part for part in (self._doing(), self._facts) if part))
-        said = STYLE + f"<div class='labkit-note'>{text}<span class='labkit-facts'>{shown}</span></div>"
+        said = f"<div class='labkit-note'>{text}<span class='labkit-facts'>{shown}</span></div>"
         if said != self.note.value:
             self.note.value = said
 
@@ -208,15 +209,14 @@ class Board:
         self.slider.observe(self._scrubbed, names="value")
         self.which = w.ToggleButtons(options=[], description="GPU", layout={"display": "none"})
         self.which.observe(self._looked, names="value")
-        self.image = w.Image(format="png", layout={"width": "100%", "max_width": f"{WIDTH}px"})
-        self.image.add_class("labkit-figure")
+        self.image = image(WIDTH)
         self.note = w.HTML(layout={"width": "calc(100% - 16px)", "margin": "4px 8px"})
         self.sliders = w.VBox([], layout={"max_width": "460px"})
         ends = [self.stopper] if self.live else []
         starts = w.HBox([*self.buttons.values(), *ends], layout={"flex_flow": "row wrap"})
         times = [] if self.live else [w.HBox([self.pause, self.slider])]
         parts = [starts, self.sliders] if self.workloads else []
-        self.widget = w.VBox([*parts, self.which, self.image, *times, self.note])
+        self.widget = w.VBox([*parts, self.which, self.image, *times, self.note, w.HTML(STYLE, layout={"height": "0"})])
         self.widget.add_class("labkit-panel")
         self._show_controls()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.errors import LabError
 from labkit.panel.attempt import Surroundings, attempt
 from labkit.panel.controls import LABEL, WIDE, control
+from labkit.panel.look import STYLE, image, show
 from labkit.panel.prediction import Prediction
 from labkit.panel.scene import axis, costliest, scene, strip
 from labkit.plots import Sheet
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
 Settings = dict[str, Any]
 REST = 0.8  # seconds without a change after which a frame is drawn sharp
 _measuring = threading.Lock()  # one measurement at a time in the process: two would disturb each other
-
-STYLE = (
-    # What changes inside a panel must not make the browser lay out the whole notebook again.
-    "<style>.labkit-panel{contain:content}.labkit-figure{border-radius:6px}"
-    ".labkit-note{line-height:1.5;font-size:var(--jp-ui-font-size1,13px)}"
-    ".labkit-busy{opacity:.75;font-style:italic}"
-    ".labkit-error{white-space:pre-wrap;margin:0;padding:6px 10px;border-left:4px solid #d55e00;"
-    "font-family:var(--jp-code-font-family,monospace)}</style>"
-)
 
 
 class Panel:
@@ -173,9 +165,9 @@ class Panel:
         known = list(self._known.values())
         shown = scene(self.experiment, known, self._others, self.current, self.x, share, self._under)
         point = None if self.current is None else self._key(self.current.settings)
-        self.picture = sheet.frame(shown, (point, share, self._news))
+        self.picture = sheet.frame(shown, (point, self._news))
         if self.widget is not None:
-            self.image.value = self.picture
+            show(self.image, self.picture)
 
     def _say(self, busy: str = "") -> None:
         self.note.value = f"<div class='labkit-note'>{self._told(busy)}</div>"
@@ -202,8 +194,7 @@ class Panel:
         self.controls = {name: control(name, values, self._wanted[name]) for name, values in grid.items()}
         for made in self.controls.values():
             made.observe(self._moved, names="value")
-        self.image = w.Image(value=self.picture, format="png", layout={"width": "100%", "max_width": f"{WIDTH}px"})
-        self.image.add_class("labkit-figure")
+        self.image = image(WIDTH, self.picture)
         self.note = w.HTML(layout={"width": "calc(100% - 16px)", "margin": "4px 8px"})
         self.sweep, again = (w.Button(description=text, layout={"width": "110px"}) for text in ("sweep", "time again"))
         self.sweep.on_click(self._swept)

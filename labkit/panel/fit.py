@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from labkit.errors import LabError
 from labkit.occupancy import Occupancy, occupancy
-from labkit.panel.board import STYLE
 from labkit.panel.controls import control
+from labkit.panel.look import STYLE, image, show
 from labkit.plots.occupancy import WIDTH, Frames
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Fit:
         self.picture, self.current = b"", fit
         self._frames = Frames(fit)
         self.controls = {name: control(name, values, values[-1]) for name, values in _values(fit).items()}
-        self.image = w.Image(format="png", layout={"width": "100%", "max_width": f"{WIDTH}px"})
+        self.image = image(WIDTH)
         self.note = w.HTML(layout={"width": "calc(100% - 16px)", "margin": "4px 8px"})
         for name, now in (("registers", fit.registers), (SHARED, fit.shared / 1024), ("block", fit.block)):
             self.controls[name].value = now
@@ -50,7 +50,8 @@ class Fit:
         except LabError as error:
             self.note.value = f"<div class='labkit-error'>{html.escape(str(error).strip())}</div>"
             return
-        self.picture = self.image.value = self._frames.frame(self.current)
+        self.picture = self._frames.frame(self.current)
+        show(self.image, self.picture)
         self.note.value = f"<span class='labkit-facts'>{html.escape(str(self.current))} · {self.device.name}</span>"
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -35,6 +35,7 @@ class Curve:
     def __init__(self, axes: Axes, x: str, values: Sequence[Any], unit: Quantity, animated: bool = False) -> None:
         self.axes, self.scale, self.unit = axes, scale(values), unit
         self.roof: float | None = None
+        self.track: list[Point] = []
         paper.plain(axes)
         paper.label(axes, x.replace("_", " ") + self.scale.note, unit.label)
         self._ticks(list(values))
@@ -58,9 +59,9 @@ class Curve:
         for line in (self.line, *self.points.values(), self.here, self.guess):
             axes.add_line(line)
         self.moving: tuple[Artist, ...] = (
-            self.faint, self.bars, self.line, *self.points.values(), self.guess, self.here,
-            self.guessed, self.says,
+            self.faint, self.bars, self.line, *self.points.values(), self.here, self.says,
         )  # fmt: skip
+        self.guessing: tuple[Artist, ...] = (self.guess, self.guessed)  # over the others; it moves more often
 
     def _ticks(self, values: list[Any]) -> None:
         every = 1 if self.scale.names else -(-len(values) // 14)
@@ -110,11 +111,13 @@ class Curve:
             points.set_data(*_columns(self.at([m for m in measurements if m.source == source], x)))
         self.faint.set_segments(self._faint([self.at(theirs, x) for theirs in (others or {}).values()]))
         self._stand(self.at([] if current is None else [current], x), current, track)
-        self.guess.set_data(*_columns([] if guess is None else [(end, guess) for end in self.scale.limits]))
-        self._name_guess(track, guess)
+        self.track = track
+        self.show_guess(guess)
 
-    def _name_guess(self, track: list[Point], guess: float | None) -> None:
-        """Write "your guess" at the end where the curve is farther from it."""
+    def show_guess(self, guess: float | None) -> None:
+        """Move the guess; "your guess" stands at the end where the curve is farther from it."""
+        track = self.track
+        self.guess.set_data(*_columns([] if guess is None else [(end, guess) for end in self.scale.limits]))
         if guess is None:
             self.guessed.say("", 0, 0)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +16,8 @@ from labkit.plots.curve import Curve, keys
 from labkit.plots.lanes import Lanes, Strip
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+
     from labkit.emulator import Access
     from labkit.measurement import Measurement
     from labkit.roofline import Ceiling
@@ -74,31 +76,50 @@ class Sheet:
     def __init__(self, strip: str | None = "sectors", scale: float = SHARP) -> None:
         self._strip, self._scale = STRIPS[strip] if strip else None, scale
         self._stays: tuple[object, ...] | None = None
+        self._settled: Hashable = None  # the key of the pixels in self._all
         self._frames: dict[Hashable, bytes] = {}
 
     def frame(self, scene: Scene, key: Hashable = None) -> bytes:
-        """Return `scene` as a PNG; one of the same `key` is drawn once."""
-        if key is None or key not in self._frames:
-            made = self._made(scene)
+        """Return `scene` as a PNG.
+
+        key: the same for scenes that differ in their guess alone, which are drawn faster; None where unknown.
+        """
+        if key is None:
+            return self._made(scene, key)
+        at = key, scene.guess
+        if at not in self._frames:
+            made = self._made(scene, key)
             if len(self._frames) >= KEPT:
                 self._frames.pop(next(iter(self._frames)))
-            self._frames[key] = made
-        return self._frames[key]
+            self._frames[at] = made
+        return self._frames[at]
 
-    def _made(self, scene: Scene) -> bytes:
+    def _made(self, scene: Scene, key: Hashable) -> bytes:
         if scene.stays != self._stays:
             self._draw(scene)
-            self._stays = scene.stays
+            self._stays, self._settled = scene.stays, None
+        if key is None or key != self._settled:
+            self._settle(scene)
+            self._settled = key
+        self.canvas.restore_region(self._all)
+        self.curve.show_guess(scene.guess)
+        self._put(self.curve.guessing)
+        return paper.encode(np.asarray(self.canvas.buffer_rgba()))
+
+    def _settle(self, scene: Scene) -> None:
+        """Draw all but the guess, and keep it."""
         self.curve.show(scene.track, scene.x, scene.current, scene.guess, scene.others)
-        moving = list(self.curve.moving)
+        self.canvas.restore_region(self._kept)
+        self._put(self.curve.moving)
         if self.lanes is not None:
             self.lanes.show(scene.access)
-            moving += self.lanes.moving
-        self.canvas.restore_region(self._kept)
+            self._put(self.lanes.moving)
+        self._all = self.canvas.copy_from_bbox(self.canvas.figure.bbox)
+
+    def _put(self, artists: Iterable[Artist]) -> None:
         renderer = self.canvas.get_renderer()
-        for artist in moving:
+        for artist in artists:
             artist.draw(renderer)
-        return paper.encode(np.asarray(self.canvas.buffer_rgba()))
 
     def _draw(self, scene: Scene) -> None:
         low = LANES if self._strip else 0
