@@ -330,7 +330,7 @@ class Experiment:
         """Draw what is known of the grid, at the `fixed` settings, under the device's roofline.
 
         counted: place each by the bytes that its kernels ask of global memory, by the emulator's count,
-        instead of the bytes that had to be moved.
+        instead of the bytes that had to be moved; what has no counts is left out.
         """
         if recording.active is not None:
             return None
@@ -338,7 +338,7 @@ class Experiment:
 
         points = self.known() or list(self.sweep())
         shown = [m for m in points if m.settings.items() >= self.validated(fixed).items() & fixed.items()]
-        return under_roofline([m.as_counted() for m in shown] if counted else shown)
+        return under_roofline([m.as_counted() for m in shown if m.counts is not None] if counted else shown)
 
     def __repr__(self) -> str:
         grid = ", ".join(f"{key}={list(values)}" for key, values in self.grid.items())

@@ -66,8 +66,7 @@ class Measurement:
 
     def as_counted(self) -> Measurement:
         """The same with the bytes that its kernels ask of global memory: their sectors of 32 bytes."""
-        if self.counts is None:
-            return self
+        assert self.counts is not None
         sectors = self.counts.global_load_sectors + self.counts.global_store_sectors
         return replace(self, bytes=32.0 * sectors)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from labkit.panel.scene import Experiment
 
 Settings = dict[str, Any]
-REST = 0.3  # seconds without a change after which a frame is drawn sharp
+REST = 0.8  # seconds without a change after which a frame is drawn sharp
 _measuring = threading.Lock()  # one measurement at a time in the process: two would disturb each other
 
 STYLE = (

@@ -67,7 +67,7 @@ class Curve:
         shown = values[::every]
         self.axes.set_xticks([self.scale.places[v] for v in shown], [self._tick(v, len(shown)) for v in shown])
         if self.scale.names and len(shown) > ABREAST:
-            self.axes.tick_params(axis="x", labelrotation=20, pad=1)
+            self.axes.tick_params(axis="x", labelrotation=15, labelsize=paper.SMALL - 1, pad=1)
             for name in self.axes.get_xticklabels():
                 name.set(ha="right", rotation_mode="anchor")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WIDTH, CURVE, LANES = 640, 270, 150  # CSS pixels
 STRIPS: dict[str, type[Strip]] = {"sectors": Lanes, "banks": Banks}  # what may stand under the curve
-QUICK, SHARP = 1.0, 2.0  # device pixels to one, while something moves and when it rests
+QUICK, SHARP = 1.0, 1.5  # device pixels to one, while something moves and when it rests
 KEPT = 200  # frames of 45 kB
 
 

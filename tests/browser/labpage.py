@@ -174,10 +174,19 @@ class Panel:
             }""")
         )
 
-    def press(self, setting: str, key: str = "ArrowRight") -> None:
-        """Press a key on the slider of a setting ("guess" for the reader's guess)."""
+    def handle(self, setting: str) -> Any:
+        """The handle of the slider of a setting ("guess" for the reader's guess)."""
         name = ".labkit-guess" if setting == "guess" else f".labkit-set-{setting}"
-        self.place.locator(f"{name} .noUi-handle").press(key)
+        return self.place.locator(f"{name} .noUi-handle")
+
+    def press(self, setting: str, key: str = "ArrowRight") -> None:
+        """Press a key on the slider of a setting."""
+        self.handle(setting).press(key)
+
+    def at_end(self, setting: str, key: str = "ArrowRight") -> bool:
+        """Whether the slider of a setting is at the end that `key` leads to."""
+        end = "aria-valuemax" if key == "ArrowRight" else "aria-valuemin"
+        return bool(self.handle(setting).evaluate(f"h => h.getAttribute('aria-valuenow') === h.getAttribute('{end}')"))
 
     def moved(self, setting: str, key: str = "ArrowRight", seconds: float = 20) -> str:
         """Press a key and wait until the figure has changed; the line of facts then."""
