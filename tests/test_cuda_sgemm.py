@@ -112,11 +112,11 @@ def test_a_larger_thread_tile_reads_less_shared_memory(counts, name):
     assert counts[name].shared_load_requests == requests
 
 
-def test_the_tuned_rung_reads_one_row_ahead(counts):
-    """It reads what `warp_tiled` reads, and once more at the start: a thread's floats of the first k."""
-    ahead = counts["tuned"].shared_load_requests - counts["warp_tiled"].shared_load_requests
+def test_the_tuned_rung_reads_one_k_ahead(counts):
+    """Once more at the start: a thread's floats of the first k. Its larger thread tile saves a quarter."""
     d = dict(sgemm["tuned"].defines)
-    assert ahead == sgemm["tuned"].threads / 32 * (d["TM"] + d["TN"]) / 4
+    ahead = sgemm["tuned"].threads / 32 * (d["TM"] + d["TN"]) / 4
+    assert counts["tuned"].shared_load_requests - ahead == 0.75 * counts["warp_tiled"].shared_load_requests
 
 
 @pytest.mark.parametrize("name", TILED)
@@ -149,8 +149,8 @@ def test_no_rung_spills():
         ("vectorised", {"BM": 64, "BN": 64, "TM": 4, "TN": 4, "BK": 8}, "by fours"),
         ("async", {"STAGES": 1}, "one stage"),
         ("async", {"STAGES": 99}, "shared memory"),
-        ("warp_tiled", {"WM": 32}, "32 lanes"),
-        ("warp_tiled", {"WM": 8, "WN": 512, "BN": 512}, "pairs of rows"),
+        ("warp_tiled", {"WM": 64}, "32 lanes"),
+        ("warp_tiled", {"WM": 8, "WN": 256, "BN": 256}, "pairs of rows"),
         ("tuned", {"WM": 32, "TN": 8}, "whole rows"),
     ],
     ids=str,

@@ -15,11 +15,11 @@ __all__ = ["Geometry", "Rung", "sgemm", "tensor"]
 _STATIC = 48 * 1024  # bytes of shared memory that a kernel may declare by itself
 
 
-def _plan(defines: Mapping[str, int], tiles: int = 0, four: bool = False, pad: int = 0) -> Geometry:
+def _plan(defines: Mapping[str, int], tiles: int = 0, four: bool = False, by_rows: bool = False) -> Geometry:
     """The geometry of a rung of `sgemm`, or LabError: the conditions that its kernel is written for.
 
     tiles: tiles of A and of B that it declares in shared memory. four: it reads and writes four floats at once.
-    pad: floats after each row of a tile of A.
+    by_rows: a tile of A lies as in the matrix, not turned; with `four`, each of its rows ends in four of padding.
     """
     d = {"TM": 1, "TN": 1, "BK": 0, "STAGES": 0, **defines}
     _require(d, all(value > 0 for value in defines.values()), "a size below one")
@@ -41,7 +41,8 @@ def _plan(defines: Mapping[str, int], tiles: int = 0, four: bool = False, pad: i
         even = d["BM"] % (threads // 2) == 4 * threads % d["BN"] == 0
         _require(d, even, f"{threads} threads, which do not copy whole rows of the tiles at once")
     _require(d, d["STAGES"] != 1, "one stage, which cannot be filled while it is read")
-    held = 4 * d["BK"] * (d["BM"] + d["BN"] + pad)
+    padding = 4 * d["BM" if by_rows else "BK"] if four else 0
+    held = 4 * (d["BK"] * (d["BM"] + d["BN"]) + padding)
     _require(d, tiles * held <= _STATIC, f"tiles of {tiles * held:,} B in shared memory; {_STATIC:,} B is the most")
     return Geometry((d["BM"], d["BN"]), threads, d["STAGES"] * held)
 
@@ -55,7 +56,8 @@ def _require(defines: Mapping[str, int], fits: bool, found: str) -> None:
 _SMALL = {"BM": 16, "BN": 16}
 _SQUARE = {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
 _ASYNC = _SQUARE | {"BK": 16, "STAGES": 3, "BLOCKS": 2}
-_WARPED = _ASYNC | {"BN": 256, "WM": 64, "WN": 64, "TN": 16, "BLOCKS": 1}
+_WARPED = _ASYNC | {"WM": 32, "WN": 64}
+_TUNED = {"BN": 256, "WM": 64, "TN": 16, "BLOCKS": 1, "GROUP": 8}
 
 _RUNGS: list[tuple[str, dict[str, int], Callable[[Mapping[str, int]], Geometry]]] = [
     ("naive", _SMALL, _plan),
@@ -63,11 +65,11 @@ _RUNGS: list[tuple[str, dict[str, int], Callable[[Mapping[str, int]], Geometry]]
     ("tiled", {"BM": 32, "BN": 32, "BK": 32}, partial(_plan, tiles=1)),
     ("strip", {"BM": 64, "BN": 64, "BK": 16, "TM": 8}, partial(_plan, tiles=1)),
     ("square", _SQUARE, partial(_plan, tiles=1)),
-    ("vectorised", _SQUARE, partial(_plan, tiles=1, four=True, pad=4)),
-    ("double_buffered", _SQUARE, partial(_plan, tiles=2, four=True, pad=4)),
-    ("async", _ASYNC, partial(_plan, four=True)),
-    ("warp_tiled", _WARPED, partial(_plan, four=True)),
-    ("tuned", _WARPED | {"GROUP": 8}, partial(_plan, four=True, pad=4)),
+    ("vectorised", _SQUARE, partial(_plan, tiles=1, four=True)),
+    ("double_buffered", _SQUARE, partial(_plan, tiles=2, four=True)),
+    ("async", _ASYNC, partial(_plan, four=True, by_rows=True)),
+    ("warp_tiled", _WARPED, partial(_plan, four=True, by_rows=True)),
+    ("tuned", _WARPED | _TUNED, partial(_plan, four=True)),
 ]
 
 sgemm = {

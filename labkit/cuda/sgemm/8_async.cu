@@ -46,15 +46,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 sgemm(const float* A, const float* B, float* C, int M, int N, int K)
 {
     extern __shared__ __align__(16) float tiles[];
-    auto As = (float (*)[BM][BK])tiles;
-    auto Bs = (float (*)[BK][BN])(tiles + STAGES * BM * BK);
+    auto As = (float (*)[BM][BK + 4])tiles;   // four floats of padding: eight rows begin in different banks
+    auto Bs = (float (*)[BK][BN])(tiles + STAGES * BM * (BK + 4));
     int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
     int r = threadIdx.x / (BN / TN), c = threadIdx.x % (BN / TN) * 4;
     __align__(16) float sum[TM][TN] = {}, a[TM][4], b[TN];
 
     auto fetch = [&](int k0, int stage) {
-        for (int n = 0; n < BM * BK / 4 / THREADS; n++) {   // 16-byte copies of a thread
-            int i = threadIdx.x + n * THREADS, row = i / (BK / 4), k = i % (BK / 4) * 4;
+        for (int n = 0; n < BM * BK / 4 / THREADS; n++) {   // eight lanes copy down eight rows
+            int i = threadIdx.x + n * THREADS, row = i / (2 * BK) * 8 + i % 8, k = i / 8 % (BK / 4) * 4;
             copy4(&As[stage][row][k], A, row0 + row, k0 + k, M, K);
         }
         for (int n = 0; n < BK * BN / 4 / THREADS; n++) {
@@ -70,7 +70,7 @@ sgemm(const float* A, const float* B, float* C, int M, int N, int K)
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");   // this tile has landed …
         __syncthreads();                                                      // … and so have all threads' parts
         fetch(k0 + (STAGES - 1) * BK, (stage + STAGES - 1) % STAGES);
-        #pragma unroll 1   // unrolled, it would need more registers than let BLOCKS blocks fit
+        #pragma unroll
         for (int k = 0; k < BK; k += 4) {
             for (int i = 0; i < TM; i++)
                 *(float4*)a[i] = *(float4*)&As[stage][r + i * (BM / TM)][k];
