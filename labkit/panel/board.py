@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from labkit.errors import LabError
 from labkit.panel.attempt import Surroundings, attempt
-from labkit.panel.controls import LABEL, WIDE, control
+from labkit.panel.controls import LABEL, WIDE, control, quiet
 from labkit.panel.look import STYLE, image, show
 from labkit.panel.prediction import Prediction
 from labkit.panel.scene import axis, costliest, scene, strip
@@ -222,8 +222,8 @@ class Panel:
         import ipywidgets as w
 
         high = max(100.0, self._guess)
-        slider = w.FloatSlider(description="your guess", value=self._guess, min=0, max=high, step=1,
-                               readout_format=".0f", style=LABEL, layout=WIDE)  # fmt: skip
+        slider = quiet("FloatSlider")(description="your guess", value=self._guess, min=0, max=high, step=1,
+                                      readout_format=".0f", style=LABEL, layout=WIDE)  # fmt: skip
         slider.add_class("labkit-guess")
         slider.observe(self._guessed, names="value")
         if isinstance(guess, Prediction):

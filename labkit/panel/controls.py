@@ -31,19 +31,20 @@ def _kind(values: Sequence[Any]) -> Callable[[str, Sequence[Any], Any], Any]:
 
 def _slide(label: str, values: Sequence[Any], value: Any) -> Any:
     listed = [(short(v), v) for v in sorted(values)]
-    return _quiet_slider()(description=label, options=listed, value=value, style=LABEL, layout=WIDE)
+    return quiet("SelectionSlider")(description=label, options=listed, value=value, style=LABEL, layout=WIDE)
 
 
 @functools.cache
-def _quiet_slider() -> Any:
-    """A slider whose moves are not echoed to the browser: one message less before the figure's."""
+def quiet(slider: str) -> Any:
+    """A SelectionSlider or FloatSlider that doesn't echo its moves: a message less before the figure's."""
     import ipywidgets
     import traitlets
 
-    class QuietSlider(ipywidgets.SelectionSlider):  # type: ignore[misc] # ipywidgets is untyped
-        index = traitlets.Int(None, allow_none=True).tag(sync=True, echo_update=False)
-
-    return QuietSlider
+    index, value = traitlets.Int(None, allow_none=True), traitlets.CFloat(0.0)
+    moved = {"SelectionSlider": {"index": index}, "FloatSlider": {"value": value}}[slider]
+    for trait in moved.values():
+        trait.tag(sync=True, echo_update=False)
+    return type(f"Quiet{slider}", (getattr(ipywidgets, slider),), moved)
 
 
 def _toggles(label: str, values: Sequence[Any], value: Any) -> Any:

@@ -33,8 +33,8 @@ def test_controls_follow_from_the_grid():
     shown = panel(fakes.Experiment())
     kinds = {name: type(made).__name__ for name, made in shown.controls.items()}
     assert kinds == {
-        "stride": "QuietSlider",
-        "block": "QuietSlider",
+        "stride": "QuietSelectionSlider",
+        "block": "QuietSelectionSlider",
         "width": "ToggleButtons",
         "aligned": "Checkbox",
     }
