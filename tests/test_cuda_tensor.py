@@ -63,7 +63,7 @@ def test_numpy_holds_the_bits_of_bfloat16(rung):
     assert np.array_equal(bits[2], c.view(torch.int16).numpy().view(np.uint16))
 
 
-@pytest.mark.parametrize("tile", [{}, {"BM": 256, "BN": 128}, {"BN": 128, "BK": 128, "STAGES": 2}], ids=str)
+@pytest.mark.parametrize("tile", [{}, {"BM": 256, "BN": 128}, {"BN": 128, "BK": 128, "STAGES": 3}], ids=str)
 def test_the_swizzle_leaves_no_bank_conflict(tile):
     rung = tensor["mma"].with_(**tile)
     counts = rung.kernel.count(*rung.launch(*matrices(256, 256, 128)))
@@ -133,7 +133,8 @@ def test_a_persistent_grid_holds_whole_clusters():
     [
         ("wmma", {"WM": 24}),
         ("mma", {"BK": 32}),
-        ("mma", {"STAGES": 1}),
+        ("mma", {"STAGES": 2}),
+        ("mma", {"BN": 192, "WN": 96, "BK": 192}),
         ("mma", {"STAGES": 9}),
         ("wgmma", {"BM": 256}),
         ("wgmma", {"CLUSTER": 3}),

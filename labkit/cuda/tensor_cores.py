@@ -36,12 +36,18 @@ def _mma(d: Mapping[str, int]) -> Geometry:
     _require(
         d,
         (d["BK"] % 64 == 0 and d["BN"] % 64 == 0, "BK and BN that are multiples of 64, eight chunks a row"),
-        (high_a > 0 and d["BM"] % high_a == 0, "threads that copy whole rows of A's tile, BM a multiple of them"),
-        (high_b > 0 and d["BK"] % high_b == 0, "threads that copy whole rows of B's tile, BK a multiple of them"),
-        (d["STAGES"] > 1 and d["GROUP"] > 0, "two stages or more, and a group of one or more"),
+        (d["WM"] % 32 == 0, "WM that is a multiple of 32, pairs of fragments"),
+        (d["WN"] & (d["WN"] - 1) == 0, "WN that is a power of two: a chunk's place is then found by XOR"),
+        (_divides(high_a, d["BM"]), "threads that copy 8, 16 … whole rows of A's tile, of which BM is a multiple"),
+        (_divides(high_b, d["BK"]), "threads that copy 8, 16 … whole rows of B's tile, of which BK is a multiple"),
+        (d["STAGES"] > 2 and d["GROUP"] > 0, "three stages or more, and a group of one or more"),
     )
     ring = d["STAGES"] * (d["BM"] + d["BN"]) * d["BK"] * 2
     return Geometry(made.tile, made.threads, max(ring, d["BM"] * d["BN"] * 2))
+
+
+def _divides(rows: int, all_rows: int) -> bool:
+    return rows > 0 and rows % 8 == 0 and all_rows % rows == 0
 
 
 def _wgmma(d: Mapping[str, int]) -> Geometry:
@@ -98,7 +104,7 @@ tensor = {
     "mma": Rung(
         "mma",
         "tensor/2_mma.cu",
-        (("BM", 128), ("BN", 128), ("BK", 64), ("WM", 64), ("WN", 64), ("STAGES", 3), ("GROUP", 16)),
+        (("BM", 128), ("BN", 256), ("BK", 64), ("WM", 64), ("WN", 64), ("STAGES", 4), ("GROUP", 8)),
         _mma,
         "bfloat16",
         "bfloat16",

@@ -93,12 +93,15 @@ class Gpu:
         newer = self._nvml.ask("nvmlDeviceGetMemoryInfo", handle, version)
         return newer or self._nvml.ask("nvmlDeviceGetMemoryInfo", handle)
 
-    def read(self) -> dict[str, Any]:
-        """One reading: series → value, without those that are missing; `limited_by` is text."""
+    def read(self, everything: bool = False) -> dict[str, Any]:
+        """One reading: series → value, without those that are missing; `limited_by` is text.
+
+        everything: ask for what is not due yet, too.
+        """
         row: dict[str, Any] = {}
         now = time.monotonic()
         for meter, call in list(self._calls.items()):
-            if now < self._due.get(meter, 0.0):
+            if now < self._due.get(meter, 0.0) and not everything:
                 continue
             self._due[meter] = now + meter.every
             answer = self._nvml.answer(*call)

@@ -51,11 +51,12 @@ METERS = (
         ("utilisation", "memory_controller"),
         lambda rates: (float(rates.gpu), float(rates.memory)),
         own=True,
+        every=0.15,  # the driver renews it six times a second at most
     ),
     Meter("nvmlDeviceGetPowerUsage", ("power",), _scaled(1e-3)),
     Meter("nvmlDeviceGetFieldValues", ("power_now",), _field, (("NVML_FI_DEV_POWER_INSTANT",),)),
-    # The driver takes 3.5 ms of a core for this one (on an H200): ten times a second would be 3.5 %.
-    Meter("nvmlDeviceGetTotalEnergyConsumption", ("energy",), _scaled(1e-3), every=2.95),
+    # The driver takes 3.5 to 7 ms of a core for this one (on an H200): ten times a second would be 3.5 % and more.
+    Meter("nvmlDeviceGetTotalEnergyConsumption", ("energy",), _scaled(1e-3), every=5.95),
     Meter("nvmlDeviceGetClockInfo", ("sm_clock",), _scaled(1e6), ("NVML_CLOCK_SM",)),
     Meter("nvmlDeviceGetClockInfo", ("memory_clock",), _scaled(1e6), ("NVML_CLOCK_MEM",), every=0.45),
     Meter("nvmlDeviceGetTemperature", ("temperature",), _scaled(1.0), ("NVML_TEMPERATURE_GPU",), every=0.45),

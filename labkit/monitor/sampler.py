@@ -79,6 +79,8 @@ class Monitor:
             self._ended.set()
             self._thread.join()
             self._thread = None
+            if self._failure is None:
+                self._read(everything=True)  # so that the energy is counted from the start to the end
             for gpu in self._gpus:
                 gpu.close()
         if self._failure is not None:
@@ -112,9 +114,9 @@ class Monitor:
         except BaseException as failure:  # raised again by stop(), in the thread that asked
             self._failure = failure
 
-    def _read(self) -> None:
+    def _read(self, everything: bool = False) -> None:
         now = time.monotonic()
-        row = {gpu.label: gpu.since_start(gpu.read()) for gpu in self._gpus if not gpu.lost}
+        row = {gpu.label: gpu.since_start(gpu.read(everything)) for gpu in self._gpus if not gpu.lost}
         for gpu in self._gpus:
             if gpu.lost:
                 self._lost_at.setdefault(gpu.label, now - self.began)

@@ -282,7 +282,7 @@ def test_a_long_run_is_thinned_not_kept_whole(install, monkeypatch):
 def test_what_ends_the_sampling_is_raised_in_the_readers_thread(install, monkeypatch):
     install(Card())
     monitor = Monitor(50).start()
-    monkeypatch.setattr(monitor._gpus[0], "read", lambda: 1 / 0)
+    monkeypatch.setattr(monitor._gpus[0], "read", lambda *_: 1 / 0)
     time.sleep(0.2)
     with pytest.raises(ZeroDivisionError):
         monitor.stop()

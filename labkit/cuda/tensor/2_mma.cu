@@ -4,14 +4,15 @@
 #include <cuda_bf16.h>
 #ifndef BM
 #define BM 128     // rows and columns of C that a block computes
-#define BN 128
+#define BN 256
 #define BK 64      // depth of one step: a row of the tile of A is one line of 32 banks
 #define WM 64      // rows and columns of a warp
 #define WN 64
-#define STAGES 3
-#define GROUP 16   // blocks of a column of C that run one after another
+#define STAGES 4   // places for tiles
+#define GROUP 8    // blocks of a column of C that run one after another
 #endif
 #define THREADS (BM / WM * (BN / WN) * 32)
+#define AHEAD (STAGES - 2)   // tiles under way; the others are in use: of the one before, a warp may be reading still
 #define STAGE ((BM * BK + BK * BN) / 8)   // 16-byte chunks of one tile of A and one of B
 
 typedef __nv_bfloat16 bf16;
@@ -28,14 +29,17 @@ __device__ void copy(uint4* tile, const bf16* from, int top, int left, int rows,
     const unsigned PER_ROW = COLS / 8, HIGH = THREADS / PER_ROW;   // a thread takes every HIGH-th row
     unsigned row = threadIdx.x / PER_ROW, chunk = threadIdx.x % PER_ROW;
     int x = left + 8 * chunk;
+    unsigned to = shared(&tile[at(row, chunk, PER_ROW)]);   // HIGH is a multiple of 8: the XOR is the same further down
     from += (size_t)(top + row) * cols + x;
-    if (cols % 8 == 0)
+    if (cols % 8 == 0 && top + ROWS <= rows && left + COLS <= cols)   // all inside: the common case asks no more
         #pragma unroll
+        for (unsigned r = 0; r < ROWS; r += HIGH, from += (size_t)HIGH * cols)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to + r * PER_ROW * 16), "l"(from));
+    else if (cols % 8 == 0)
         for (unsigned r = 0; r < ROWS; r += HIGH) {
             bool inside = top + row + r < rows && x < cols;   // 16 bytes, of which there are all or none
             asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                         :: "r"(shared(&tile[at(row + r, chunk, PER_ROW)])), "l"(from + (size_t)r * cols),
-                            "r"(inside ? 16 : 0));
+                         :: "r"(to + r * PER_ROW * 16), "l"(from + (size_t)r * cols), "r"(inside ? 16 : 0));
         }
     else   // rows begin anywhere
         for (unsigned e = 0; e < ROWS / HIGH * 8; e++) {
@@ -61,18 +65,18 @@ __device__ void write(bf16* C, const uint4* tile, int top, int left, int rows, i
     }
 }
 
-__device__ void load(unsigned (&four)[4], const uint4* from)
+__device__ void load(unsigned (&four)[4], unsigned from)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(four[0]), "=r"(four[1]), "=r"(four[2]), "=r"(four[3])
-                 : "r"(shared(from)));
+                 : "r"(from));
 }
 
-__device__ void load_turned(unsigned (&four)[4], const uint4* from)
+__device__ void load_turned(unsigned (&four)[4], unsigned from)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(four[0]), "=r"(four[1]), "=r"(four[2]), "=r"(four[3])
-                 : "r"(shared(from)));
+                 : "r"(from));
 }
 
 __device__ void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
@@ -102,39 +106,49 @@ tensor(const bf16* A, const bf16* B, bf16* C, int M, int N, int K)
         }
         asm volatile("cp.async.commit_group;");
     };
-    unsigned fa[2][WM / 16][4], fb[2][WN / 16][4];
-    auto load_both = [&](int step, int k) {
-        const uint4* a = ring + step % STAGES * STAGE, *b = a + BM * BK / 8;
-        #pragma unroll
-        for (int i = 0; i < WM / 16; i++)
-            load(fa[k % 2][i], &a[at(row + 16 * i + lane % 16, 2 * k + lane / 16, BK / 8)]);
-        #pragma unroll
-        for (int j = 0; j < WN / 16; j++)   // B's rows are k: turned while it is loaded
-            load_turned(fb[k % 2][j], &b[at(16 * k + lane % 16, (col + 16 * j) / 8 + lane / 16, BN / 8)]);
+    unsigned fa[2][4], fb[2][WN / 16][4];
+    // Where a lane reads: chunk 2 k further in A's rows and 2 j in B's is an XOR, whole rows further down is a sum.
+    unsigned from_a = shared(ring + at(row + lane % 16, lane / 16, BK / 8));
+    unsigned from_b = shared(ring + BM * BK / 8 + at(lane % 16, col / 8 + lane / 16, BN / 8));
+    auto load_a = [&](unsigned tile, int k, int i) { load(fa[i % 2], (from_a + tile ^ 32 * k) + 16 * i * BK * 2); };
+    auto load_b = [&](unsigned tile, int k, int j) {   // B's rows are k: turned while it is loaded
+        load_turned(fb[k % 2][j], (from_b + tile ^ 32 * j) + 16 * k * BN * 2);
     };
-    auto meet = [] {   // the oldest tile under way has come for all, and the one before has been read by all
-        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2));
+    auto meet = [] {   // the next tile has come for all, and the one before this has been read by all
+        asm volatile("cp.async.wait_group %0;" :: "n"(AHEAD - 1));
         __syncthreads();
     };
-    for (int step = 0; step < STAGES - 1; step++)
+    for (int step = 0; step < AHEAD; step++)
         fetch(step);
     meet();
-    load_both(0, 0);
+    #pragma unroll
+    for (int j = 0; j < WN / 16; j++)
+        load_b(0, 0, j);
+    load_a(0, 0, 0);
     for (int step = 0; step < steps; step++) {
-        fetch(step + STAGES - 1);   // into the place of the tile before
+        unsigned tile = step % STAGES * STAGE * 16, next = (step + 1) % STAGES * STAGE * 16;
         #pragma unroll
-        for (int k = 0; k < BK / 16; k++) {   // what comes next is loaded before this is multiplied
-            if (k < BK / 16 - 1)
-                load_both(step, k + 1);
-            else if (step + 1 < steps) {
+        for (int k = 0; k < BK / 16; k++) {
+            bool last = k == BK / 16 - 1;
+            if (k == 1)
+                fetch(step + AHEAD);   // into the place of the tile before the last
+            if (last)
                 meet();
-                load_both(step + 1, 0);
-            }
             #pragma unroll
-            for (int i = 0; i < WM / 16; i++)
+            for (int i = 0; i < WM / 16; i++) {   // what comes next is loaded before this is multiplied
+                if (i < WM / 16 - 1)
+                    load_a(tile, k, i + 1);
+                if (!last || step + 1 < steps) {
+                    if (i == WM / 16 - 1)
+                        load_a(last ? next : tile, (k + 1) % (BK / 16), 0);
+                    #pragma unroll
+                    for (int j = i; j < WN / 16; j += WM / 16)
+                        load_b(last ? next : tile, (k + 1) % (BK / 16), j);
+                }
                 #pragma unroll
                 for (int j = 0; j < WN / 8; j++)
-                    multiply(sum[i][j], fa[k % 2][i], fb[k % 2][j / 2][j % 2 * 2], fb[k % 2][j / 2][j % 2 * 2 + 1]);
+                    multiply(sum[i][j], fa[i % 2], fb[k % 2][j / 2][j % 2 * 2], fb[k % 2][j / 2][j % 2 * 2 + 1]);
+            }
         }
     }
     __syncthreads();   // the ring is free: C goes through it, so that whole rows are written
