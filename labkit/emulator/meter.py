@@ -6,6 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from labkit.emulator.banks import NEIGHBOURS
 from labkit.emulator.counters import ADDED, Access, Counts, LineCounts
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
@@ -121,17 +122,33 @@ def distinct(keys: Array) -> Array:
     return result
 
 
-def turns(words: Array, groups: int) -> Array:
-    """Turns that shared memory needs for each row of (N, 32) word numbers; negative ones are lanes that are
-    off.
+def turns(words: Array, groups: int) -> tuple[Array, Array]:
+    """Turns that shared memory needs for each row of (N, 32) word numbers, and the least it could need.
 
-    groups: 1 for accesses of up to 4 bytes, 2 for 8 (served by half warps), 4 for 16 (quarter warps).
+    words: a lane's first word; negative for lanes that are off. groups: 1 for accesses of up to 4 bytes, 2 for 8
+    (served by half warps), 4 for 16: quarter warps, or halves where neighbours ask for the same (see `banks.parts`).
     """
+    needed, least = _turns(words, groups)
+    if groups == 4:
+        halves = words.reshape(-1, 16)
+        together = np.zeros(len(halves), bool)
+        for step in NEIGHBOURS:
+            together |= (halves == halves[:, np.arange(16) ^ step]).all(axis=1)
+        if together.any():
+            joined, once = _turns(words, 2)
+            pairs = needed.reshape(-1, 2, 2).sum(axis=2), least.reshape(-1, 2, 2).sum(axis=2)
+            mask = together.reshape(-1, 2)
+            needed, least = np.where(mask, joined, pairs[0]), np.where(mask, once, pairs[1])
+    return needed.sum(axis=1), least.sum(axis=1)
+
+
+def _turns(words: Array, groups: int) -> tuple[Array, Array]:
+    """For each row and each of its groups of lanes: the turns, and 1 where any lane is on."""
     rows = words.reshape(-1, 32 // groups)
     ordered = np.sort(rows, axis=1)
     fresh = ordered >= 0
     fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     row = np.broadcast_to(np.arange(len(rows))[:, None], rows.shape)
     per_bank = np.bincount((row * 32 + (ordered & 31))[fresh], minlength=32 * len(rows)).reshape(-1, 32)
-    result: Array = per_bank.max(axis=1).reshape(-1, groups).sum(axis=1)
-    return result
+    needed = per_bank.max(axis=1).reshape(-1, groups)
+    return needed, np.minimum(needed, 1)

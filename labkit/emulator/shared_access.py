@@ -168,14 +168,15 @@ def bank_conflicts(lanes: Lanes, size: int) -> tuple[int, int, Worst | None]:
         full[lanes.on] = lanes.at
     at = by_warp(full, -1).reshape(-1, 32)
     keys, groups = at >> 2, max(size // 4, 1)
-    busy = (keys.reshape(len(keys), groups, -1) >= 0).any(axis=2).sum(axis=1)
+    on = (keys >= 0).any(axis=1)
     middle = at[len(at) // 2]
     if (keys[:, 1:] - keys[:, :-1] == groups).all():
-        return int(np.count_nonzero(busy)), 0, Worst((0, int(middle[-1] - middle[0]) // ROW), size, middle)
-    extra = turns(keys, groups) - busy
+        return int(np.count_nonzero(on)), 0, Worst((0, int(middle[-1] - middle[0]) // ROW), size, middle)
+    needed, least = turns(keys, groups)
+    extra = needed - least
     high = at.max(axis=1)
     rows = (high - np.where(at < 0, high[:, None], at).min(axis=1)) // ROW
     rank = (extra << 32) + np.where(high < 0, -1, rows)
     best = np.flatnonzero(rank == rank.max())
     n = best[len(best) // 2]
-    return int(np.count_nonzero(busy)), int(extra.sum()), Worst((int(extra[n]), int(rows[n])), size, at[n])
+    return int(np.count_nonzero(on)), int(extra.sum()), Worst((int(extra[n]), int(rows[n])), size, at[n])

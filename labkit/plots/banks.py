@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 
-from labkit.emulator.banks import BANKS, WORD, Pass, groups, phases
+from labkit.emulator.banks import BANKS, WORD, Pass, parts, phases, words
 from labkit.plots.lanes import LANE_BOTTOM, WASTE, Strip, idle, square
 from labkit.plots.paper import BLUE, GREEN, INK, PALE, PAPER, SMALL
 from labkit.plots.warp import Box
@@ -52,10 +52,11 @@ class Banks(Strip):
         for kind, colour, bottom, top, served in _rows(access):
             shapes[kind].append(square(SIDE, BANKS - SIDE, bottom, top))
             shapes[colour] += [square(bank + SIDE, bank + 1 - SIDE, bottom, top) for bank in served]
+        served = parts(access.bytes_per_lane, access.addresses)
         for lane, address in enumerate(access.addresses):
             if address is not None:
-                colour = _colour(lane * groups(access.bytes_per_lane) // BANKS)
-                bank = address // WORD % BANKS + groups(access.bytes_per_lane) / 2
+                colour = _colour(next(k for k, part in enumerate(served) if lane in part))
+                bank = address // WORD % BANKS + words(access.bytes_per_lane) / 2
                 shapes[f"{colour} wires"].append([(lane + 0.5, LANE_BOTTOM), (bank, TOP)])
                 if colour == "odd":
                     shapes["odd lanes"].append(square(lane + SIDE, lane + 1 - SIDE, LANE_BOTTOM, LANE_BOTTOM + EDGE))
@@ -65,7 +66,7 @@ class Banks(Strip):
         return caption(access)
 
     def size(self, access: Access) -> str:
-        together = BANKS // groups(access.bytes_per_lane)
+        together = max(map(len, parts(access.bytes_per_lane, access.addresses)))
         return super().size(access) + (f", {together} at a time" if together < BANKS else "")
 
 
@@ -81,8 +82,8 @@ def _rows(access: Access) -> Iterator[tuple[str, str, float, float, Pass]]:
     gap = GAP if rows <= APART else 0.0
     top = TOP
     for group, passes in enumerate(served):
-        for k, words in enumerate(passes):
-            yield "extra" if k else "first", _colour(group), top - tall + gap, top, words
+        for k, asked in enumerate(passes):
+            yield "extra" if k else "first", _colour(group), top - tall + gap, top, asked
             top -= tall
 
 
@@ -90,7 +91,7 @@ def caption(access: Access) -> str:
     """Say in one line what the drawing shows: lanes, words, banks, passes and how few would do."""
     served = phases(access.bytes_per_lane, access.addresses)
     lanes = sum(address is not None for address in access.addresses)
-    banks = len({bank for passes in served for words in passes for bank in words})
+    banks = len({bank for passes in served for asked in passes for bank in asked})
     passes, least = sum(map(len, served)), sum(map(bool, served))
     cost = f"{passes} passes where {least} would do" if passes > least else f"{_count(passes, 'pass')}, no conflict"
     return f"{_count(lanes, 'lane')} ask for {_words(access)} of {_count(banks, 'bank')}: {cost}"
@@ -98,7 +99,7 @@ def caption(access: Access) -> str:
 
 def _words(access: Access) -> str:
     """Name the words that the first lanes ask for, each once."""
-    wide = groups(access.bytes_per_lane)
+    wide = words(access.bytes_per_lane)
     first = list(dict.fromkeys(address // WORD for address in access.addresses if address is not None))
     some = [f"{word}" if wide == 1 else f"{word}–{word + wide - 1}" for word in first[: 3 if wide == 1 else 2]]
     named = ", ".join(some) + (" …" if len(first) > len(some) else "")

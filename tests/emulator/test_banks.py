@@ -10,24 +10,46 @@ from hypothesis import strategies as st
 
 import labkit
 from labkit.emulator import Access, Counts
-from labkit.emulator.banks import groups, phases
+from labkit.emulator.banks import parts, phases
 from labkit.emulator.meter import turns
 
 elements = st.lists(st.one_of(st.none(), st.integers(0, 300)), min_size=32, max_size=32)
 
 
-@given(elements, st.sampled_from([1, 2, 4, 8, 16]))
-def test_every_word_is_served_once_in_as_many_passes_as_the_emulator_counts(elements, width):
-    addresses = [None if e is None else e * width for e in elements]
-    served = phases(width, addresses)
-    assert len(served) == groups(width)
-    for k, passes in enumerate(served):
-        asked = addresses[32 * k // groups(width) : 32 * (k + 1) // groups(width)]
-        words = sorted({(a + b) // 4 for a in asked if a is not None for b in range(width)})
-        assert sorted(word for each in passes for word in each.values()) == words
+def checked(width, addresses):
+    """The passes, after every word is seen to be served once, in as many passes as the emulator counts."""
+    served, together = phases(width, addresses), parts(width, addresses)
+    assert [lane for part in together for lane in part] == list(range(32))
+    for passes, part in zip(served, together, strict=True):
+        asked = sorted({(addresses[i] + b) // 4 for i in part if addresses[i] is not None for b in range(width)})
+        assert sorted(word for each in passes for word in each.values()) == asked
         assert all(word % 32 == bank for each in passes for bank, word in each.items())
     first = np.array([[-1 if a is None else a // 4 for a in addresses]])
-    assert sum(map(len, served)) == turns(first, groups(width))[0]
+    needed, least = turns(first, max(width // 4, 1))
+    assert (sum(map(len, served)), sum(map(bool, served))) == (needed[0], least[0])
+    return served
+
+
+@given(elements, st.sampled_from([1, 2, 4, 8, 16]))
+def test_every_word_is_served_once_in_as_many_passes_as_the_emulator_counts(elements, width):
+    checked(width, [None if e is None else e * width for e in elements])
+
+
+@given(elements, st.sampled_from([1, 2]), st.booleans())
+def test_quarters_whose_neighbours_ask_for_the_same_are_served_as_halves(elements, step, all_lanes):
+    addresses = [None if e is None else 16 * e for e in elements]
+    for lane in range(32 if all_lanes else 16):
+        addresses[lane | step] = addresses[lane & ~step]
+    served = checked(16, addresses)
+    assert len(parts(16, addresses)[0]) == 16
+    assert len(served) == 2 or not all_lanes
+
+
+def test_four_rows_that_begin_in_the_same_bank_collide_where_two_quarters_are_one():
+    rows = [512 * (lane // 4 % 4) for lane in range(32)]  # a quarter asks for two of the rows, a half for four
+    assert [len(passes) for passes in checked(16, rows)] == [4, 4]
+    apart = [512 * (lane // 4 % 4) + 4096 * (lane == 31) for lane in range(32)]
+    assert [len(passes) for passes in checked(16, apart)] == [4, 2, 3]
 
 
 def count(body, threads=32, dynamic=0):
