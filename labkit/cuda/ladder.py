@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from ..kernel import Kernel
 
 FOLDER = Path(__file__).parent
+_ONE_BLOCK = 10**9  # thread-instructions: a block is never counted in part
 _LONGEST = (1 << 31) - (1 << 16)  # a size that the kernels' ints can hold, and step past by a few tiles
+_ONE_BLOCK = 10**9  # thread-instructions: as many as one block may take
 # dtype → the names of it that an array may carry; NumPy has no bfloat16 and holds its bits.
 _HELD_AS = {"bfloat16": ("bfloat16", "uint16")}
 
@@ -169,7 +171,7 @@ class Rung:
 
         Every block does the same, and all that it does grows evenly with K; tiles at the edge count as whole.
         """
-        once, twice = self._one_block
+        once, twice = _one_block(self, self.fingerprint)
         across, down = self.grid(m, n)
         whole = once.drawn_on(twice, k / self._short - 1).times(across * down)
         inputs, output = (_bytes(dtype) for dtype in (self.input, self.output))
@@ -181,17 +183,25 @@ class Rung:
         own = dict(self.defines)
         return int(own.get("BK", 16)) * max(int(own.get("STAGES", 1)) + 1, 4)
 
-    @functools.cached_property
-    def _one_block(self) -> tuple[Counts, Counts]:
-        """A block's counts at `_short` and at twice that, on zeros: nothing that it does depends on values."""
-        import numpy as np
 
-        (m, n), counted = self.tile, []
-        for k in (self._short, 2 * self._short):
-            shapes = ((m, k), self.input), ((k, n), self.input), ((m, n), self.output)
-            arrays = [np.zeros(shape, _HELD_AS.get(dtype, (dtype,))[-1]) for shape, dtype in shapes]
-            counted.append(self.kernel.count(*self.launch(*arrays)))
-        return counted[0], counted[1]
+@functools.lru_cache(maxsize=256)
+def _one_block(rung: Rung, fingerprint: str) -> tuple[Counts, Counts]:
+    """A block's counts at `_short` and at twice that, on zeros: nothing that it does depends on values.
+
+    fingerprint: the rung's, so that a changed file is counted anew.
+    """
+    import numpy as np
+
+    from ..kernel import counting
+
+    (m, n), counted = rung.tile, []
+    for k in (rung._short, 2 * rung._short):
+        shapes = ((m, k), rung.input), ((k, n), rung.input), ((m, n), rung.output)
+        arrays = [np.zeros(shape, _HELD_AS.get(dtype, (dtype,))[-1]) for shape, dtype in shapes]
+        with counting(_ONE_BLOCK) as log:
+            rung.kernel(*rung.launch(*arrays))
+        counted.append(log.launches[0].counts)
+    return counted[0], counted[1]
 
 
 def _bytes(dtype: str) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from labkit.emulator.compile import Compiled
 from labkit.emulator.counters import Access, Counts
 from labkit.emulator.global_races import LIMIT, GlobalShadow
+from labkit.emulator.loops import Skipped
 from labkit.emulator.machine import PATIENCE, Machine
 from labkit.emulator.meter import Meter
 from labkit.emulator.spaces import Buffer, Memory
@@ -21,6 +22,7 @@ from labkit.errors import LabError
 
 WAVE = 32768
 MEMORY = 256 << 20
+STEP = 1000  # what one step costs however few threads take it, in thread-instructions
 LIMITS = (1024, 1024, 64)
 _machines: weakref.WeakKeyDictionary[Compiled, Machine] = weakref.WeakKeyDictionary()
 _globals: weakref.WeakKeyDictionary[Compiled, dict[str, Array]] = weakref.WeakKeyDictionary()
@@ -53,6 +55,9 @@ def launch(
     job = Job(compiled, grid, block, args, shared, count, keep, patience, max_thread_instructions, progress)
     if sanitize:
         job.sanitize()
+    elif budget is not None and not keep:
+        job.skipped = Skipped(job.touched)
+        job.memory.rough = True
     try:
         with np.errstate(all="ignore"):
             if budget is not None and blocks == "all":
@@ -113,6 +118,7 @@ class Job:
         self.inner, self.edge = Meter(compiled.program), Meter(compiled.program)
         self.done = {id(self.inner): 0, id(self.edge): 0}
         self.sanitizing = False
+        self.skipped: Skipped | None = None
         self.races: GlobalShadow | None = None
         self.lanes: tuple[Access, ...] = ()
         self.own_sectors, self.shared_by = 1.0, 0
@@ -145,7 +151,7 @@ class Job:
             wave.watch = int(here[0]) if len(here) and not self.lanes else None
             if self.sanitizing:
                 wave.sanitize(self.races)
-            self.machine.run(wave, self.patience, self.most)
+            self.machine.run(wave, self.patience, self.most, skipped=self.skipped)
             self.lanes = self.lanes or tuple(wave.lanes.values())
             self.done[id(meter)] += len(part)
             if self.progress is not None:
@@ -155,7 +161,8 @@ class Job:
         """The first and last block, which stand for themselves, and as many between as `budget` allows.
 
         Half of those are neighbours, in the middle of the grid: what they share, a cache spares. The others
-        are spread over the grid: what differs from block to block, they catch.
+        are spread over the grid: what differs from block to block, they catch. Long blocks leave time for
+        the neighbours only.
         """
         middle = self.total // 2
         self.run([middle], self.inner)
@@ -164,11 +171,14 @@ class Job:
             return self.run([b for b in range(self.total) if b != middle], self.inner)
         wanted = min(self.total - 3, max(budget // max(self.inner.total, self.threads) - 3, 0))
         whole = wanted == self.total - 3
+        long = self.inner.steps * STEP > budget and not whole  # every further run of blocks is dear
         near = self.total - 2 if whole else 1 + wanted // 2
         first = min(max(middle - near // 2, 1), self.total - 1 - near)
         self.run([b for b in range(first, first + near) if b != middle], self.inner)
         self.shared_by = near
         self.unique = {kind: 64 * self.pieces(kind, 2) for kind in ("loaded", "stored")}
+        if long:
+            return
         self.run([0, self.total - 1], self.edge)
         taken = range(first, first + near)
         self.run([b for b in _spread(self.total, wanted - near + 1) if b not in taken], self.inner)
@@ -188,7 +198,7 @@ class Job:
             block_load_sectors=round(c.global_load_sectors * self.own_sectors),
             blocks=self.total,
             threads=self.total * self.threads,
-            sampled=inner + edge != self.total,
+            sampled=inner + edge != self.total or bool(self.skipped and self.skipped.rounds),
             seconds_emulated=seconds,
             lanes=self.lanes,
         )
@@ -196,8 +206,17 @@ class Job:
 
     def pieces(self, kind: str, sectors: int) -> int:
         """How many different pieces of 1 or 2 sectors the blocks that ran have touched."""
-        seen = (getattr(s, kind) for s in self.memory.segments)
-        return sum(int(np.count_nonzero(x if sectors == 1 else x[0::2] | x[1::2])) for x in seen if x is not None)
+        more = self.skipped.pieces.get((kind, sectors), 0.0) if self.skipped else 0.0
+        return self.touched()[kind, sectors] + round(more)
+
+    def touched(self) -> dict[tuple[str, int], int]:
+        """The pieces that were in fact touched: loaded or stored, of 1 or 2 sectors."""
+        out = {}
+        for kind in ("loaded", "stored"):
+            seen = [x for x in (getattr(s, kind) for s in self.memory.segments) if x is not None]
+            out[kind, 1] = sum(int(np.count_nonzero(x)) for x in seen)
+            out[kind, 2] = sum(int(np.count_nonzero(x.view(np.uint16))) for x in seen)
+        return out
 
 
 def _spread(total: int, wanted: int) -> list[int]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from labkit.emulator import findings
+from labkit.emulator.loops import Loop, Loops, Skipped
 from labkit.emulator.meter import by_warp
 from labkit.emulator.opcodes import controls, steps
 from labkit.emulator.program import Program, reads_writes
@@ -40,6 +41,7 @@ class Machine:
         self.steps: list[Step] = [guarded(s, i, p) for s, i in zip(steps(p, CONTROL), p.code, strict=True)]
         self.last_use = last_uses(p)
         self.stop = self._next(lambda pc, i: pc in self.control)
+        self.loops: dict[int, Loop | None] = {}
         self.writes = self._next(lambda pc, i: i.op in ("st", "atom", "red"))
 
     def _next(self, test: Callable[[int, Instr], bool]) -> list[int]:
@@ -59,16 +61,28 @@ class Machine:
         assert isinstance(i.args[0], Sym)
         target, guard = self.program.targets[i.args[0].name], self._guard(i)
         if guard is None:
-            return lambda run, at, mask: run.go(target, mask)
+
+            def jump(run: Run, at: int, mask: Array | None) -> None:
+                if target <= at and run.loops is not None:
+                    run.loops.again(at, target)
+                run.go(target, mask)
+
+            return jump
 
         def branch(run: Run, at: int, mask: Array | None) -> None:
             taken = guard(run.wave)
             yes = taken if mask is None else mask & taken
             if not yes.any():
+                if run.loops is not None:
+                    run.loops.left(at)
                 return run.go(at + 1, mask)
             no = ~taken if mask is None else mask & ~taken
             if not no.any():
+                if target <= at and run.loops is not None:
+                    run.loops.again(at, target)
                 return run.go(target, mask)
+            if run.loops is not None:
+                run.loops.left(at)
             run.diverge(at, yes, no)
             run.go(target, yes)
             run.go(at + 1, no)
@@ -119,9 +133,11 @@ class Machine:
     _barrier = _bar
 
     def run(self, wave: Wave, patience: float = PATIENCE, most: int | None = None,
-            tick: Callable[[], None] | None = None) -> None:  # fmt: skip
-        """Run a wave until all of its threads have exited."""
-        Run(self, wave, patience, most, tick).loop()
+            tick: Callable[[], None] | None = None, skipped: Skipped | None = None) -> None:  # fmt: skip
+        """Run a wave until all of its threads have exited; with `skipped`, long loops in part (see loops.py)."""
+        run = Run(self, wave, patience, most, tick)
+        run.loops = None if skipped is None else Loops(run, skipped)
+        run.loop()
 
 
 def guarded(step: Step, i: Instr, p: Program) -> Step:
@@ -164,6 +180,7 @@ class Run:
         self.waiting: dict[int, list[tuple[int, int, Array, bool]]] = {}
         self.held: dict[int, Array] = {}
         self.alive: Array | None = None
+        self.loops: Loops | None = None
         self.executed, self.progress, self.retried, self.streak = 0, 0, -1, 0
         self.went_on: Array = np.zeros((1, 1), np.bool_)
         self.votes: Array = np.zeros((1, 1), np.bool_)

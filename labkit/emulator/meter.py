@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from itertools import accumulate
 
 import numpy as np
@@ -58,7 +59,7 @@ class Meter:
         self.divergent = [0] * size
         self.stored = 0
         self.banks: Ranked = ((-1, 0), None)
-        self.total = 0
+        self.total = self.steps = 0
 
     def ran(self, start: int, end: int, threads: int, warps: int) -> None:
         self.threads[start] += threads
@@ -66,6 +67,23 @@ class Meter:
         self.warps[start] += warps
         self.warps[end] -= warps
         self.total += threads * (end - start)
+        self.steps += end - start
+
+    def taken(self, start: int, end: int) -> Array:
+        """All counters of the instructions `start` … `end` - 1, one after the other, and the sums."""
+        parts = [counts[start:end] for counts in (self.threads, self.warps, self.divergent, *self.memory.values())]
+        return np.array([*itertools.chain.from_iterable(parts), self.stored, self.total])
+
+    def add(self, start: int, more: Array) -> None:
+        """Add to the counters, from instruction `start` on, by how much `taken` has grown."""
+        lists = (self.threads, self.warps, self.divergent, *self.memory.values())
+        *rest, stored, total = more.tolist()
+        size = len(rest) // len(lists)
+        for n, counts in enumerate(lists):
+            grown = zip(counts[start : start + size], rest[n * size :])
+            counts[start : start + size] = [a + b for a, b in grown]
+        self.stored += stored
+        self.total += total
 
     def lines(self) -> list[LineCounts]:
         threads, warps = list(accumulate(self.threads)), list(accumulate(self.warps))

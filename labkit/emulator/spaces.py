@@ -97,6 +97,7 @@ class Memory:
         self.bases: list[int] = []
         self.symbols: dict[str, int] = {}
         self.next = GLOBAL_BASE
+        self.rough = False  # results are thrown away: float32 need not be rounded as the GPU does
         self.normal_shared = True  # nothing subnormal was put into shared memory: see flushing.py
         self.watched: int | None = None
         self.writer = ""
