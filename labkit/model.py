@@ -20,7 +20,7 @@ from .occupancy import Occupancy, occupancy
 from .timing.results import readable
 
 # A slider's launch has to be counted within a few frames: about 20 ms at the emulator's speed.
-SAMPLE_BUDGET = 4_000_000
+SAMPLE_BUDGET = 2_500_000
 
 SECTOR = 32
 START_SECONDS = 1.5e-6  # from the launch to the first result, beyond the empty kernel that the timer subtracts

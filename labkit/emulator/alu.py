@@ -53,7 +53,7 @@ from labkit.emulator.flushing import is_flushed
 from labkit.emulator.lifting import apply, lift, slot_of
 from labkit.emulator.program import Program
 from labkit.emulator.ptx import Instr
-from labkit.emulator.types import Make, Step, reader
+from labkit.emulator.types import Function, Make, Step, reader
 
 
 def same(i: Instr, kind: str) -> Iterable[str]:

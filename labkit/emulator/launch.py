@@ -12,7 +12,7 @@ import numpy as np
 from labkit.emulator.compile import Compiled
 from labkit.emulator.counters import Access, Counts
 from labkit.emulator.global_races import LIMIT, GlobalShadow
-from labkit.emulator.loops import Skipped
+from labkit.emulator.loops import Piece, Skipped
 from labkit.emulator.machine import PATIENCE, Machine
 from labkit.emulator.meter import Meter
 from labkit.emulator.spaces import Buffer, Memory
@@ -119,6 +119,7 @@ class Job:
         self.done = {id(self.inner): 0, id(self.edge): 0}
         self.sanitizing = False
         self.skipped: Skipped | None = None
+        self.asked: tuple[Piece, ...] = (("loaded", 1), ("loaded", 2), ("stored", 2))
         self.races: GlobalShadow | None = None
         self.lanes: tuple[Access, ...] = ()
         self.own_sectors, self.shared_by = 1.0, 0
@@ -167,6 +168,7 @@ class Job:
         middle = self.total // 2
         self.run([middle], self.inner)
         self.own_sectors = self.pieces("loaded", 1) / max(self.inner.sum("global_load_sectors"), 1)
+        self.asked = self.asked[1:]
         if self.total <= 4:
             return self.run([b for b in range(self.total) if b != middle], self.inner)
         wanted = min(self.total - 3, max(budget // max(self.inner.total, self.threads) - 3, 0))
@@ -177,6 +179,7 @@ class Job:
         self.run([b for b in range(first, first + near) if b != middle], self.inner)
         self.shared_by = near
         self.unique = {kind: 64 * self.pieces(kind, 2) for kind in ("loaded", "stored")}
+        self.asked = ()
         if long:
             return
         self.run([0, self.total - 1], self.edge)
@@ -207,16 +210,16 @@ class Job:
     def pieces(self, kind: str, sectors: int) -> int:
         """How many different pieces of 1 or 2 sectors the blocks that ran have touched."""
         more = self.skipped.pieces.get((kind, sectors), 0.0) if self.skipped else 0.0
-        return self.touched()[kind, sectors] + round(more)
+        return self._touched(kind, sectors) + round(more)
 
-    def touched(self) -> dict[tuple[str, int], int]:
-        """The pieces that were in fact touched: loaded or stored, of 1 or 2 sectors."""
-        out = {}
-        for kind in ("loaded", "stored"):
-            seen = [x for x in (getattr(s, kind) for s in self.memory.segments) if x is not None]
-            out[kind, 1] = sum(int(np.count_nonzero(x)) for x in seen)
-            out[kind, 2] = sum(int(np.count_nonzero(x.view(np.uint16))) for x in seen)
-        return out
+    def _touched(self, kind: str, sectors: int) -> int:
+        seen = (getattr(s, kind) for s in self.memory.segments)
+        each = (x if sectors == 1 else x.view(np.uint16) for x in seen if x is not None)
+        return sum(int(np.count_nonzero(x)) for x in each)
+
+    def touched(self) -> dict[Piece, int]:
+        """The pieces touched so far, of the kinds that will still be asked for."""
+        return {kind: self._touched(*kind) for kind in self.asked}
 
 
 def _spread(total: int, wanted: int) -> list[int]:

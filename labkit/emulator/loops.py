@@ -7,6 +7,7 @@ skipped, their counts are added, and every integer that goes from round to round
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from labkit.emulator.machine import Run
 
 ALIKE, FEW = 8, 2  # rounds that have to cost the same, in short loops and in those of LONG instructions and more
+PERIOD = 8  # or, in short loops: so many rounds as the so many before, as where rows begin at any float of a sector
 LONG = 400
 LEFT = 2  # rounds that are run at the end, so that the loop is left as it would be
 TRIED = 64  # rounds after which a loop is given up
@@ -188,9 +190,20 @@ class Loops:
         if seen.seen == 1 and loop.far:
             seen.touched = self.skipped.touched()
         self.note(seen)
-        alike = FEW if last - first >= LONG else ALIKE
-        if len(seen.costs) > alike:
-            self.skip(seen, alike)
+        cost = self.steady(seen.costs, FEW if last - first >= LONG else ALIKE)
+        if cost is not None:
+            self.skip(seen, *cost)
+
+    def steady(self, costs: list[Array], alike: int) -> tuple[Array, int] | None:
+        """What a number of rounds cost, and the number, if they go on costing that; None if it isn't known."""
+        for size, times in ((1, alike), (PERIOD, 2)):
+            ends = costs[::-size][: times + 1]
+            each = [after - before for after, before in itertools.pairwise(ends)]
+            if len(each) == times and all(np.array_equal(cost, each[0]) for cost in each[1:]):
+                return each[0], size
+            if alike == FEW:
+                break
+        return None
 
     def note(self, seen: Rounds) -> None:
         wave, loop = self.run.wave, seen.loop
@@ -200,27 +213,23 @@ class Loops:
         operands = [(t.a(wave).astype(np.int64), t.b(wave).astype(np.int64)) for t in loop.tests]
         seen.values.append(([wave.regs[slot] for slot in loop.carried], operands))
         for kept in (seen.costs, seen.values):
-            del kept[: -ALIKE - 1]
+            del kept[: -2 * PERIOD - 1]
 
-    def skip(self, seen: Rounds, alike: int) -> None:
-        """Skip what can be skipped: the last `alike` rounds have cost the same and moved evenly, or nothing."""
-        costs = seen.costs[-alike - 1 :]
-        steps = [after - before for before, after in zip(costs, costs[1:])]
-        if not all(np.array_equal(step, steps[0]) for step in steps[1:]):
-            return
-        left = [self.rounds_left(seen, n) for n in range(len(seen.loop.tests))]
-        rounds = min(left) - LEFT
+    def skip(self, seen: Rounds, cost: Array, size: int) -> None:
+        """Skip the rounds that are left but for LEFT, by groups of `size`, each of which costs `cost`."""
+        left = min(self.rounds_left(seen, n) for n in range(len(seen.loop.tests)))
+        rounds = (left - LEFT) // size * size
         if rounds < 1:
             return
         wave, meter = self.run.wave, self.run.wave.meter
         assert meter is not None
-        meter.add(seen.loop.first, steps[0] * rounds)
-        for slot, now, before in zip(seen.loop.carried, seen.values[-1][0], seen.values[-2][0]):
+        meter.add(seen.loop.first, cost * (rounds // size))
+        for slot, now, before in zip(seen.loop.carried, seen.values[-1][0], seen.values[-2][0], strict=True):
             if now.dtype.kind in "iu" and now.itemsize in (4, 8):
                 step = now - before.view(now.dtype) if before.itemsize == now.itemsize else None
                 if step is not None and self.even(seen, seen.loop.carried.index(slot), step):
                     wave.regs[slot] = now + step * now.dtype.type(rounds)
-        for kind, now_touched in (self.skipped.touched() if seen.touched else {}).items():
+        for kind, now_touched in self.skipped.touched().items() if seen.touched else ():
             each = (now_touched - seen.touched[kind]) / (seen.seen - 1)
             self.skipped.pieces[kind] = self.skipped.pieces.get(kind, 0.0) + each * rounds
         self.skipped.rounds += rounds

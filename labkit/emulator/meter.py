@@ -80,8 +80,8 @@ class Meter:
         *rest, stored, total = more.tolist()
         size = len(rest) // len(lists)
         for n, counts in enumerate(lists):
-            grown = zip(counts[start : start + size], rest[n * size :])
-            counts[start : start + size] = [a + b for a, b in grown]
+            for k, grown in enumerate(rest[n * size : (n + 1) * size], start):
+                counts[k] += grown
         self.stored += stored
         self.total += total
 

@@ -41,7 +41,7 @@ def quiet(slider: str) -> Any:
     import traitlets
 
     index, value = traitlets.Int(None, allow_none=True), traitlets.CFloat(0.0)
-    moved = {"SelectionSlider": {"index": index}, "FloatSlider": {"value": value}}[slider]
+    moved: dict[str, Any] = {"SelectionSlider": {"index": index}, "FloatSlider": {"value": value}}[slider]
     for trait in moved.values():
         trait.tag(sync=True, echo_update=False)
     return type(f"Quiet{slider}", (getattr(ipywidgets, slider),), moved)
