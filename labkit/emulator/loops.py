@@ -16,7 +16,7 @@ import numpy as np
 
 from labkit.emulator.program import Program, reads_writes
 from labkit.emulator.ptx import Imm, Instr, Operand, Reg, Sym
-from labkit.emulator.types import DTYPE, Array, Read, bits_as, reader
+from labkit.emulator.types import DTYPE, Array, Read, reader
 from labkit.emulator.wave import touches
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ ALIKE, FEW = 8, 2  # rounds that have to cost the same, in short loops and in th
 PERIOD = 8  # or, in short loops: so many rounds as the so many before, as where rows begin at any float of a sector
 LONG = 400
 LEFT = 2  # rounds that are run at the end, so that the loop is left as it would be
+NEVER = 1 << 62  # rounds until an exit is taken whose operands stand still
 TRIED = 64  # rounds after which a loop is given up
 FAR = {"ld", "st", "cp", "atom", "red"}
 UNSUITED = {"brx", "exit", "ret", "trap", "vprintf", "__assertfail"}
@@ -219,35 +220,26 @@ class Loops:
         """Skip the rounds that are left but for LEFT, by groups of `size`, each of which costs `cost`."""
         left = min(self.rounds_left(seen, n) for n in range(len(seen.loop.tests)))
         rounds = (left - LEFT) // size * size
-        if rounds < 1:
+        if not 0 < rounds < NEVER - LEFT:
             return
         wave, meter = self.run.wave, self.run.wave.meter
         assert meter is not None
         meter.add(seen.loop.first, cost * (rounds // size))
-        for slot, now, before in zip(seen.loop.carried, seen.values[-1][0], seen.values[-2][0], strict=True):
-            if now.dtype.kind in "iu" and now.itemsize in (4, 8):
-                step = now - before.view(now.dtype) if before.itemsize == now.itemsize else None
-                if step is not None and self.even(seen, seen.loop.carried.index(slot), step):
-                    wave.regs[slot] = now + step * now.dtype.type(rounds)
+        earlier, before, now = (registers for registers, _ in seen.values[-3:])
+        for n, slot in enumerate(seen.loop.carried):
+            wave.regs[slot] = _moved(earlier[n], before[n], now[n], rounds)
         for kind, now_touched in self.skipped.touched().items() if seen.touched else ():
             each = (now_touched - seen.touched[kind]) / (seen.seen - 1)
             self.skipped.pieces[kind] = self.skipped.pieces.get(kind, 0.0) + each * rounds
         self.skipped.rounds += rounds
         del self.rounds[seen.loop.last]
 
-    def even(self, seen: Rounds, n: int, step: Array) -> bool:
-        """Whether carried register `n` made this step the round before, too."""
-        earlier, before = seen.values[-3][0][n], seen.values[-2][0][n]
-        if earlier.itemsize != before.itemsize:
-            return False
-        return np.array_equal(bits_as(before, step.dtype) - bits_as(earlier, step.dtype), step)
-
     def rounds_left(self, seen: Rounds, n: int) -> int:
         """How many rounds every thread goes on for, as far as exit `n` is concerned; 0 where that isn't known."""
         test = seen.loop.tests[n]
         gaps = [values[1][n][1] - values[1][n][0] for values in seen.values[-3:]]
         step = gaps[-1] - gaps[-2]
-        if len(gaps) < 3 or not np.array_equal(step, gaps[-2] - gaps[-3]):
+        if not np.array_equal(step, gaps[-2] - gaps[-3]):
             return 0
         gap, step = np.broadcast_arrays(gaps[-1], step)
         alive = self.run.wave.alive
@@ -258,8 +250,17 @@ class Loops:
             return 0
         moving = step != 0
         if not moving.any():
-            return 1 << 40  # this exit is never taken
+            return NEVER
         if (np.sign(gap[moving]) == np.sign(step[moving])).any():
             return 0  # it moves away from its end: a wrap decides
         rounds = np.abs(gap[moving]) // np.abs(step[moving])
         return int(rounds.min())
+
+
+def _moved(earlier: Array, before: Array, now: Array, rounds: int) -> Array:
+    """Where a register stands after more rounds, if it is an integer that moved evenly; else as it is."""
+    if now.dtype.kind not in "iu" or not earlier.itemsize == before.itemsize == now.itemsize:
+        return now
+    step = now - before.view(now.dtype)
+    even = np.array_equal(step, before.view(now.dtype) - earlier.view(now.dtype))
+    return now + step * np.array(rounds).astype(now.dtype) if even else now

@@ -40,11 +40,12 @@ def quiet(slider: str) -> Any:
     import ipywidgets
     import traitlets
 
-    index, value = traitlets.Int(None, allow_none=True), traitlets.CFloat(0.0)
-    moved: dict[str, Any] = {"SelectionSlider": {"index": index}, "FloatSlider": {"value": value}}[slider]
-    for trait in moved.values():
-        trait.tag(sync=True, echo_update=False)
-    return type(f"Quiet{slider}", (getattr(ipywidgets, slider),), moved)
+    traits: dict[str, tuple[str, Any]] = {
+        "SelectionSlider": ("index", traitlets.Int(None, allow_none=True)),
+        "FloatSlider": ("value", traitlets.CFloat(0.0)),
+    }
+    name, trait = traits[slider]
+    return type(f"Quiet{slider}", (getattr(ipywidgets, slider),), {name: trait.tag(sync=True, echo_update=False)})
 
 
 def _toggles(label: str, values: Sequence[Any], value: Any) -> Any:

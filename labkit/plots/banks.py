@@ -52,10 +52,10 @@ class Banks(Strip):
         for kind, colour, bottom, top, served in _rows(access):
             shapes[kind].append(square(SIDE, BANKS - SIDE, bottom, top))
             shapes[colour] += [square(bank + SIDE, bank + 1 - SIDE, bottom, top) for bank in served]
-        served = parts(access.bytes_per_lane, access.addresses)
+        together = parts(access.bytes_per_lane, access.addresses)
         for lane, address in enumerate(access.addresses):
             if address is not None:
-                colour = _colour(next(k for k, part in enumerate(served) if lane in part))
+                colour = _colour(next(k for k, part in enumerate(together) if lane in part))
                 bank = address // WORD % BANKS + words(access.bytes_per_lane) / 2
                 shapes[f"{colour} wires"].append([(lane + 0.5, LANE_BOTTOM), (bank, TOP)])
                 if colour == "odd":
