@@ -173,7 +173,7 @@ class Job:
             return self.run([b for b in range(self.total) if b != middle], self.inner)
         wanted = min(self.total - 3, max(budget // max(self.inner.total, self.threads) - 3, 0))
         whole = wanted == self.total - 3
-        long = self.inner.steps * STEP > budget and not whole  # every further run of blocks is dear
+        long = 4 * STEP * self.inner.steps > budget and not whole  # every further run of blocks is dear
         near = self.total - 2 if whole else 1 + wanted // 2
         first = min(max(middle - near // 2, 1), self.total - 1 - near)
         self.run([b for b in range(first, first + near) if b != middle], self.inner)

@@ -127,11 +127,10 @@ tensor(const bf16* A, const bf16* B, bf16* C, int M, int N, int K)
     load_a(0, 0, 0);
     for (int step = 0; step < steps; step++) {
         unsigned tile = step % STAGES * STAGE * 16, next = (step + 1) % STAGES * STAGE * 16;
+        fetch(step + AHEAD);   // into the place of the tile before the last
         #pragma unroll
         for (int k = 0; k < BK / 16; k++) {
             bool last = k == BK / 16 - 1;
-            if (k == 1)
-                fetch(step + AHEAD);   // into the place of the tile before the last
             if (last)
                 meet();
             #pragma unroll
