@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from labkit.panel.scene import Experiment
 
 Settings = dict[str, Any]
+KEPT = 200  # frames of 45 kB
 REST = 0.8  # seconds without a change after which a frame is drawn sharp
 _measuring = threading.Lock()  # one measurement at a time in the process: two would disturb each other
 
@@ -45,6 +46,7 @@ class Panel:
         if lanes is True and first is not None and costliest(first.counts) is None:
             self._under = None
         self._quick, self._sharp = Sheet(self._under, QUICK), Sheet(self._under, SHARP)
+        self._frames: dict[tuple[Any, ...], bytes] = {}
         self._resting: threading.Timer | None = None
         self.widget: Any = None
         self._draw(self._sharp)
@@ -161,11 +163,16 @@ class Panel:
             self._draw(self._sharp)
 
     def _draw(self, sheet: Sheet) -> None:
-        share = None if self._guess is None else self._guess / 100
-        known = list(self._known.values())
-        shown = scene(self.experiment, known, self._others, self.current, self.x, share, self._under)
         point = None if self.current is None else self._key(self.current.settings)
-        self.picture = sheet.frame(shown, (point, self._news))
+        key = sheet is self._sharp, point, self._guess, self._news
+        if key not in self._frames:
+            if len(self._frames) >= KEPT:
+                self._frames.pop(next(iter(self._frames)))
+            share = None if self._guess is None else self._guess / 100
+            known = list(self._known.values())
+            shown = scene(self.experiment, known, self._others, self.current, self.x, share, self._under)
+            self._frames[key] = sheet.frame(shown, (point, self._news))
+        self.picture = self._frames[key]
         if self.widget is not None:
             show(self.image, self.picture)
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 WIDTH, CURVE, LANES = 640, 270, 150  # CSS pixels
 STRIPS: dict[str, type[Strip]] = {"sectors": Lanes, "banks": Banks}  # what may stand under the curve
 QUICK, SHARP = 1.0, 1.5  # device pixels to one, while something moves and when it rests
-KEPT = 200  # frames of 45 kB
 
 
 @dataclass(frozen=True)
@@ -77,24 +76,12 @@ class Sheet:
         self._strip, self._scale = STRIPS[strip] if strip else None, scale
         self._stays: tuple[object, ...] | None = None
         self._settled: Hashable = None  # the key of the pixels in self._all
-        self._frames: dict[Hashable, bytes] = {}
 
     def frame(self, scene: Scene, key: Hashable = None) -> bytes:
         """Return `scene` as a PNG.
 
         key: the same for scenes that differ in their guess alone, which are drawn faster; None where unknown.
         """
-        if key is None:
-            return self._made(scene, key)
-        at = key, scene.guess
-        if at not in self._frames:
-            made = self._made(scene, key)
-            if len(self._frames) >= KEPT:
-                self._frames.pop(next(iter(self._frames)))
-            self._frames[at] = made
-        return self._frames[at]
-
-    def _made(self, scene: Scene, key: Hashable) -> bytes:
         if scene.stays != self._stays:
             self._draw(scene)
             self._stays, self._settled = scene.stays, None
