@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,14 +60,19 @@ class Occupancy:
     def neighbours(self) -> str:
         """The nearest numbers of registers above and below that change the number of blocks, in words."""
         most = self.device.limits.registers_per_thread
-        fits = {r: fit.blocks if (fit := self.at(registers=r)) else 0 for r in range(1, most + 1)}
-        more = next((r for r in range(self.registers, most + 1) if fits[r] < self.blocks), None)
-        fewer = next((r for r in range(self.registers, 0, -1) if fits[r] > self.blocks), None)
+
+        @functools.cache
+        def blocks(registers: int) -> int:
+            fit = self.at(registers=registers)
+            return fit.blocks if fit else 0
+
+        more = next((r for r in range(self.registers, most + 1) if blocks(r) < self.blocks), None)
+        fewer = next((r for r in range(self.registers, 0, -1) if blocks(r) > self.blocks), None)
         up, down = "more registers would change nothing", "fewer would not help"
         if more is not None:
-            up = f"{'one more' if more == self.registers + 1 else more} would leave {_counted(fits[more])}"
+            up = f"{'one more' if more == self.registers + 1 else more} would leave {_counted(blocks(more))}"
         if fewer is not None:
-            down = f"{'one fewer' if fewer == self.registers - 1 else fewer} would make it {fits[fewer]}"
+            down = f"{'one fewer' if fewer == self.registers - 1 else fewer} would make it {blocks(fewer)}"
         return f"{up}; {down}"
 
     def plot(self) -> Drawing:

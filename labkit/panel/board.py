@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.errors import LabError
 from labkit.panel.attempt import Surroundings, attempt
 from labkit.panel.controls import LABEL, WIDE, control, quiet
-from labkit.panel.look import STYLE, image, show
+from labkit.panel.look import STYLE, Rest, image, show
 from labkit.panel.prediction import Prediction
 from labkit.panel.scene import axis, costliest, scene, strip
 from labkit.plots import Sheet
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Settings = dict[str, Any]
 KEPT = 200  # frames of 45 kB
-REST = 0.8  # seconds without a change after which a frame is drawn sharp
 _measuring = threading.Lock()  # one measurement at a time in the process: two would disturb each other
 
 
@@ -47,7 +46,7 @@ class Panel:
             self._under = None
         self._quick, self._sharp = Sheet(self._under, QUICK), Sheet(self._under, SHARP)
         self._frames: dict[tuple[Any, ...], bytes] = {}
-        self._resting: threading.Timer | None = None
+        self._rest = Rest(self._rested)
         self.widget: Any = None
         self._draw(self._sharp)
         self._build(guess)
@@ -152,11 +151,7 @@ class Panel:
     def _moving(self) -> None:
         """Draw at once with few pixels, which the browser decodes sooner; sharp when nothing moves any more."""
         self._draw(self._quick)
-        if self._resting is not None:
-            self._resting.cancel()
-        self._resting = threading.Timer(REST, self._rested)
-        self._resting.daemon = True
-        self._resting.start()
+        self._rest.moved()
 
     def _rested(self) -> None:
         with self._lock:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import html
+import threading
 from typing import TYPE_CHECKING, Any
 
 from labkit.errors import LabError
 from labkit.occupancy import Occupancy, occupancy
 from labkit.panel.controls import control
-from labkit.panel.look import STYLE, image, show
+from labkit.panel.look import STYLE, Rest, image, show
 from labkit.plots.occupancy import WIDTH, Frames
+from labkit.plots.sheet import QUICK, SHARP
 
 if TYPE_CHECKING:
     from labkit.device import Device
@@ -27,7 +29,8 @@ class Fit:
             raise LabError("a panel", "ipywidgets is not installed", "pip install ipywidgets; or .plot()") from error
         self.device: Device = fit.device
         self.picture, self.current = b"", fit
-        self._frames = Frames(fit)
+        self._quick, self._sharp = Frames(fit, QUICK), Frames(fit, SHARP)
+        self._lock, self._rest = threading.RLock(), Rest(self._rested)
         self.controls = {name: control(name, values, values[-1]) for name, values in _values(fit).items()}
         self.image = image(WIDTH)
         self.note = w.HTML(layout={"width": "calc(100% - 16px)", "margin": "4px 8px"})
@@ -42,6 +45,7 @@ class Fit:
         self.widget = w.VBox([beside, self.note, w.HTML(STYLE, layout={"height": "0"})])
         self.widget.add_class("labkit-panel")
         self._moved()
+        self._rested()
 
     def _moved(self, _: Any = None) -> None:
         registers, shared, block = (made.value for made in self.controls.values())
@@ -50,9 +54,17 @@ class Fit:
         except LabError as error:
             self.note.value = f"<div class='labkit-error'>{html.escape(str(error).strip())}</div>"
             return
-        self.picture = self._frames.frame(self.current)
-        show(self.image, self.picture)
+        self._draw(self._quick)
+        self._rest.moved()
         self.note.value = f"<span class='labkit-facts'>{html.escape(str(self.current))} · {self.device.name}</span>"
+
+    def _rested(self) -> None:
+        self._draw(self._sharp)
+
+    def _draw(self, frames: Frames) -> None:
+        with self._lock:
+            self.picture = frames.frame(self.current)
+            show(self.image, self.picture)
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The widgets, and for views without a kernel the figure and the sentence as they stand."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -31,6 +32,7 @@ class Places:
     def __init__(self, figure: Figure, shown: Occupancy, animated: bool = False) -> None:
         self.figure, self.animated = figure, animated
         self.moving: list[Artist] = []
+        self.kept: dict[tuple[str, tuple[int, int]], list[float]] = {}
         self._sm(figure.add_axes((0.02, 0.56, 0.52, 0.42)), shown)
         self._bars(figure.add_axes((0.72, 0.61, 0.25, 0.3)), shown)
         most = shown.device.limits.registers_per_thread
@@ -100,8 +102,18 @@ class Places:
             words.say(text, 0, height)
         self._show_bars(fit)
         registers = range(1, fit.device.limits.registers_per_thread + 1)
-        self._show_stairs(self.by_registers, registers, [fit.at(registers=r) for r in registers], fit.registers, fit)
-        self._show_stairs(self.by_block, BLOCKS, [fit.at(block=b) for b in BLOCKS], fit.block, fit)
+        by_registers = self._shares(fit, "registers", registers, (fit.shared, fit.block))
+        by_block = self._shares(fit, "block", BLOCKS, (fit.shared, fit.registers))
+        self._show_stairs(self.by_registers, registers, by_registers, fit.registers, fit)
+        self._show_stairs(self.by_block, BLOCKS, by_block, fit.block, fit)
+
+    def _shares(self, fit: Occupancy, name: str, values: Sequence[int], others: tuple[int, int]) -> list[float]:
+        """The occupancy in % at each value of one need, the `others` being what they are; kept for each of them."""
+        key = name, others
+        if key not in self.kept:
+            fits = (fit.at(**{name: value}) for value in values)
+            self.kept[key] = [100 * each.share if each else 0 for each in fits]
+        return self.kept[key]
 
     def _show_bars(self, fit: Occupancy) -> None:
         self.bars.set_segments([[(0, i), (blocks, i)] for i, blocks in enumerate(fit.limits.values())])
@@ -109,10 +121,10 @@ class Places:
         self.bars.set_colors(colours)
 
     def _show_stairs(
-        self, drawn: tuple[Line2D, Line2D, Words], xs: Any, fits: list[Any], x: int, fit: Occupancy
+        self, drawn: tuple[Line2D, Line2D, Words], xs: Any, shares: list[float], x: int, fit: Occupancy
     ) -> None:
         line, here, words = drawn
-        line.set_data(list(xs), [100 * each.share if each else 0 for each in fits])
+        line.set_data(list(xs), shares)
         here.set_data([x], [100 * fit.share])
         right = x > 0.6 * max(xs)
         words.say(str(x), x + (-1 if right else 1) * 0.03 * max(xs), 100 * fit.share + 4, "right" if right else "left")
@@ -121,7 +133,7 @@ class Places:
 class Frames:
     """Places that turn into PNGs quickly: what stays is kept as pixels."""
 
-    def __init__(self, shown: Occupancy, scale: float = 1.5) -> None:
+    def __init__(self, shown: Occupancy, scale: float) -> None:
         figure = paper.figure(WIDTH, HEIGHT, scale)
         self.places = Places(figure, shown, animated=True)
         self.canvas = cast(Any, figure.canvas)

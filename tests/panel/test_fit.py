@@ -44,10 +44,10 @@ def test_the_words_name_the_limit_and_the_next_steps():
 
 
 def test_a_fast_frame_is_the_frame_of_a_fresh_sheet():
-    frames = Frames(occupancy(H200, 32, 0, 256))
+    frames = Frames(occupancy(H200, 32, 0, 256), 1.0)
     for registers, shared, block in ((72, 0, 256), (40, 60_000, 128), (128, 0, 512)):
         fit = occupancy(H200, registers, shared, block)
-        assert frames.frame(fit) == Frames(fit).frame(fit)
+        assert frames.frame(fit) == Frames(fit, 1.0).frame(fit)
 
 
 def test_sliders_move_the_drawing_and_an_impossible_kernel_is_explained():
