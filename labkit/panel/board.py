@@ -46,7 +46,7 @@ class Panel:
             self._under = None
         self._quick, self._sharp = Sheet(self._under, QUICK), Sheet(self._under, SHARP)
         self._frames: dict[tuple[Any, ...], bytes] = {}
-        self._rest = Rest(self._rested)
+        self._rest, self._moves = Rest(self._rested), 0
         self.widget: Any = None
         self._draw(self._sharp)
         self._build(guess)
@@ -150,26 +150,41 @@ class Panel:
 
     def _moving(self) -> None:
         """Draw at once with few pixels, which the browser decodes sooner; sharp when nothing moves any more."""
+        self._moves += 1
         self._draw(self._quick)
         self._rest.moved()
 
     def _rested(self) -> None:
+        """Draw sharp; then have the frames ready that one more move may ask for, until something moves."""
         with self._lock:
+            moves, wanted = self._moves, dict(self._wanted)
             self._draw(self._sharp)
+        near = ({**wanted, name: value} for name, values in self.experiment.grid.items() for value in values)
+        for settings in near:
+            with self._lock:
+                found = self._known.get(self._key(settings))
+                if self._moves != moves or len(self._frames) >= KEPT:
+                    return
+                if found is not None:
+                    self._frame(self._quick, found)
 
     def _draw(self, sheet: Sheet) -> None:
-        point = None if self.current is None else self._key(self.current.settings)
+        self.picture = self._frame(sheet, self.current)
+        if self.widget is not None:
+            show(self.image, self.picture)
+
+    def _frame(self, sheet: Sheet, current: Measurement | None) -> bytes:
+        """The figure as it is when the reader stands on `current`; drawn once."""
+        point = None if current is None else self._key(current.settings)
         key = sheet is self._sharp, point, self._guess, self._news
         if key not in self._frames:
             if len(self._frames) >= KEPT:
                 self._frames.pop(next(iter(self._frames)))
             share = None if self._guess is None else self._guess / 100
             known = list(self._known.values())
-            shown = scene(self.experiment, known, self._others, self.current, self.x, share, self._under)
+            shown = scene(self.experiment, known, self._others, current, self.x, share, self._under)
             self._frames[key] = sheet.frame(shown, (point, self._news))
-        self.picture = self._frames[key]
-        if self.widget is not None:
-            show(self.image, self.picture)
+        return self._frames[key]
 
     def _say(self, busy: str = "") -> None:
         self.note.value = f"<div class='labkit-note'>{self._told(busy)}</div>"
@@ -234,6 +249,7 @@ class Panel:
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The widgets, and for views without a kernel the figure and the facts as they stand."""
+        self._rest.moved()
         with self._lock:
             text = str(self.error).strip() if self.error else self.facts()
             bundle = {"text/plain": text, "image/png": self.picture}
