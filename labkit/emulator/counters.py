@@ -78,7 +78,7 @@ class Access:
 class Counts:
     """What a launch did, in the units of Nsight Compute's counters.
 
-    sampled: some blocks were run and the sums scaled to all.
+    sampled: some blocks, and of long loops some rounds, were run and the sums scaled to all.
     unique_load_bytes, unique_store_bytes: what a cache must fetch or write back even if neighbouring blocks
     share it: distinct 64-byte pieces (two sectors, the least that DRAM gives) touched by a run of
     neighbouring blocks, scaled to all blocks. array_bytes: the size of the arrays touched.
@@ -243,7 +243,7 @@ def _table(c: Counts) -> str:
         shade = f"background:rgba(230,159,0,{0.55 * _cost(x) / worst:.2f})"
         cells = "".join(f"<td{left if n == 1 else ''}>{cell}</td>" for n, cell in enumerate(_cells(x)))
         rows.append(f"<tr style='{shade}'>{cells}</tr>")
-    note = f"{c.blocks:,} blocks" + (", counted on a sample of them" if c.sampled else "")
+    note = f"{c.blocks:,} blocks" + (", counted on a sample" if c.sampled else "")
     facts = (
         f"{c.load_sectors_per_request:.1f} sectors per load request · "
         f"{c.store_sectors_per_request:.1f} per store · "

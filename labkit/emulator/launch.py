@@ -47,8 +47,10 @@ def launch(
     """Run a kernel on the CPU and count what it does.
 
     grid, block: numbers of blocks and threads in x, y, z.  args: a Buffer for each pointer, little-endian
-    bytes for each scalar or struct.  shared: dynamic shared memory in bytes.  Returns Counts. Raises
-    LabError for a launch that is impossible and for what the sanitizer finds.
+    bytes for each scalar or struct.  shared: dynamic shared memory in bytes.  budget: thread-instructions to
+    stay near, by running a sample of the blocks; where nothing is kept and nothing sanitized, long loops are run
+    in part too (see loops.py).  Returns Counts. Raises LabError for a launch that is impossible and for what the
+    sanitizer finds.
     """
     started = time.perf_counter()
     check(compiled, grid, block, args, shared)
