@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 _ONE_BLOCK = 10**9  # thread-instructions: a block is never counted in part
 _LONGEST = (1 << 31) - (1 << 16)  # a size that the kernels' ints can hold, and step past by a few tiles
-_ONE_BLOCK = 10**9  # thread-instructions: as many as one block may take
 # dtype → the names of it that an array may carry; NumPy has no bfloat16 and holds its bits.
 _HELD_AS = {"bfloat16": ("bfloat16", "uint16")}
 

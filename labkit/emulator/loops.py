@@ -16,7 +16,7 @@ import numpy as np
 
 from labkit.emulator.program import Program, reads_writes
 from labkit.emulator.ptx import Imm, Instr, Operand, Reg, Sym
-from labkit.emulator.types import DTYPE, Array, Read, reader
+from labkit.emulator.types import DTYPE, Array, Function, Read, reader
 from labkit.emulator.wave import touches
 
 if TYPE_CHECKING:
@@ -30,12 +30,13 @@ NEVER = 1 << 62  # rounds until an exit is taken whose operands stand still
 TRIED = 64  # rounds after which a loop is given up
 FAR = {"ld", "st", "cp", "atom", "red"}
 UNSUITED = {"brx", "exit", "ret", "trap", "vprintf", "__assertfail"}
-PAST: dict[str, Callable[[Array, Array], Array]] = {  # is the distance `b - a` on the side where the loop goes on?
-    "lt": lambda gap, none: gap > none,
-    "le": lambda gap, none: gap >= none,
-    "gt": lambda gap, none: gap < none,
-    "ge": lambda gap, none: gap <= none,
-    "ne": lambda gap, none: gap != none,
+# The loop goes on while a `how` b, that is while their distance b - a is on this side of 0.
+PAST: dict[str, Function] = {
+    "lt": np.greater,
+    "le": np.greater_equal,
+    "gt": np.less,
+    "ge": np.less_equal,
+    "ne": np.not_equal,
 }
 SAME = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
@@ -106,8 +107,7 @@ def _test(i: Instr, p: Program, body: range, leaves_if: bool) -> Test | None:
         return None
     if leaves_if != i.guard[1]:  # the guard leaves where the comparison holds, unless it is negated
         how = OPPOSITE.get(how, "")
-    signed = DTYPE[kind] if kind[0] == "s" or how == "ne" else np.dtype(f"u{DTYPE[kind].itemsize}")
-    a, b = (_value(x, p, body, signed) for x in compare.args[1:3])
+    a, b = (_value(x, p, body, DTYPE[kind]) for x in compare.args[1:3])
     return Test(a, b, how) if how in PAST and a is not None and b is not None else None
 
 
@@ -124,10 +124,10 @@ def _value(a: Operand, p: Program, body: range, dtype: np.dtype[Any], deep: int 
         return reader(a, dtype, p)
     if not isinstance(a, Reg) or a.type == "special" or not deep:
         return None
+    if p.live[body[0]] >> p.slot(a) & 1:
+        return reader(a, dtype, p)
     made = _only(p, body, a)
-    if p.live[body[0]] >> p.slot(a) & 1 or made is None:
-        return reader(a, dtype, p) if p.live[body[0]] >> p.slot(a) & 1 else None
-    if made.guard is not None or made.op not in ("add", "sub", "mov"):
+    if made is None or made.guard is not None or made.op not in ("add", "sub", "mov"):
         return None
     parts = [_value(x, p, body, dtype, deep - 1) for x in made.args[1:]]
     if None in parts:
@@ -246,7 +246,7 @@ class Loops:
         if alive is not None:
             on = np.broadcast_to(alive, self.run.wave.active().shape)
             gap, step = np.broadcast_to(gap, on.shape)[on], np.broadcast_to(step, on.shape)[on]
-        if not PAST[test.how](gap, np.zeros_like(gap)).all():
+        if not PAST[test.how](gap, 0).all():
             return 0
         moving = step != 0
         if not moving.any():

@@ -16,9 +16,7 @@ ARGS = (np.zeros(1 << 16, np.float32), np.zeros(1 << 16, np.float32), 3000)
 
 @pytest.fixture
 def rounds(monkeypatch):
-    """A list of how many rounds each launch skipped; rounds(False) from here on runs them all."""
-    from labkit.emulator import launch  # noqa: F401 — the module is below, the package gives the function
-
+    """How many rounds the launches of a test have skipped so far, as a function."""
     kept = []
     original = loops.Loops.__init__
 
