@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 from labkit.errors import LabError
 from labkit.panel.attempt import Surroundings, attempt
 from labkit.panel.controls import LABEL, WIDE, control, quiet
-from labkit.panel.look import STYLE, Rest, image, show
+from labkit.panel.look import STYLE, image, show
 from labkit.panel.prediction import Prediction
 from labkit.panel.scene import axis, costliest, scene, strip
 from labkit.plots import Sheet
 from labkit.plots.sheet import QUICK, SHARP, WIDTH
+from labkit.timing import ALONE
 
 if TYPE_CHECKING:
     from labkit.measurement import Measurement
     from labkit.panel.scene import Experiment
 
 Settings = dict[str, Any]
-KEPT = 200  # frames of 45 kB
-_measuring = threading.Lock()  # one measurement at a time in the process: two would disturb each other
 
 
 class Panel:
@@ -29,7 +28,7 @@ class Panel:
 
     def __init__(self, experiment: Experiment, x: str | None, guess: Any, lanes: bool | str) -> None:
         self.experiment, self.x = experiment, axis(experiment.grid, x)
-        self.picture, self.current = b"", None  # type: bytes, Measurement | None
+        self.current: Measurement | None = None
         self.error: LabError | None = None
         self._news = 0  # how often a measurement was added: older frames show less
         self._known = {self._key(m.settings): m for m in experiment.known()}
@@ -45,10 +44,7 @@ class Panel:
         if lanes is True and first is not None and costliest(first.counts) is None:
             self._under = None
         self._quick, self._sharp = Sheet(self._under, QUICK), Sheet(self._under, SHARP)
-        self._frames: dict[tuple[Any, ...], bytes] = {}
-        self._rest, self._moves = Rest(self._rested), 0
-        self.widget: Any = None
-        self._draw(self._sharp)
+        self.picture = self._frame(self._sharp, self.current, self._guess)
         self._build(guess)
 
     def _key(self, settings: Settings) -> tuple[Any, ...]:
@@ -64,7 +60,7 @@ class Panel:
         return result
 
     def _measured(self, settings: Settings, again: bool) -> Measurement | LabError:
-        with _measuring, self._surroundings.here():
+        with ALONE, self._surroundings.here():
             return attempt(self.experiment, settings, again)
 
     # What the reader does
@@ -133,6 +129,7 @@ class Panel:
         if not isinstance(result, LabError):
             self._known[self._key(settings)] = result
             self._news += 1
+            self._ahead.forget()
         if self._key(settings) == self._key(self._wanted):
             self._stand(result)
         elif not isinstance(result, LabError):
@@ -149,42 +146,34 @@ class Panel:
         self._say()
 
     def _moving(self) -> None:
-        """Draw at once with few pixels, which the browser decodes sooner; sharp when nothing moves any more."""
-        self._moves += 1
-        self._draw(self._quick)
-        self._rest.moved()
+        """Show the frame that is there already, or draw at once with few pixels; sharp when nothing moves any more."""
+        self._show(self._picture(self._quick))
+        self._ahead.moved()
 
-    def _rested(self) -> None:
-        """Draw sharp; then have the frames ready that one more move may ask for, until something moves."""
-        with self._lock:
-            moves, wanted = self._moves, dict(self._wanted)
-            self._draw(self._sharp)
-        near = ({**wanted, name: value} for name, values in self.experiment.grid.items() for value in values)
-        for settings in near:
-            with self._lock:
-                found = self._known.get(self._key(settings))
-                if self._moves != moves or len(self._frames) >= KEPT:
-                    return
-                if found is not None:
-                    self._frame(self._quick, found)
+    def _settle(self) -> None:
+        self._show(self._picture(self._sharp))
 
-    def _draw(self, sheet: Sheet) -> None:
-        self.picture = self._frame(sheet, self.current)
-        if self.widget is not None:
-            show(self.image, self.picture)
+    def _picture(self, sheet: Sheet) -> bytes:
+        ready = self._ahead.frames.get(self._ahead.values())
+        return ready or self._frame(sheet, self.current, self._guess)
 
-    def _frame(self, sheet: Sheet, current: Measurement | None) -> bytes:
-        """The figure as it is when the reader stands on `current`; drawn once."""
+    def _show(self, picture: bytes) -> None:
+        self.picture = picture
+        show(self.image, picture)
+
+    def _drawn(self, values: tuple[Any, ...]) -> bytes | None:
+        """The frame of these values of the controls, if that setting is known."""
+        found = self._known.get(values[: len(self.controls)])
+        guess = None if self._guess is None else values[-1]
+        return None if found is None else self._frame(self._sharp, found, guess)
+
+    def _frame(self, sheet: Sheet, current: Measurement | None, guess: float | None) -> bytes:
+        """The figure as it is when the reader stands on `current`."""
         point = None if current is None else self._key(current.settings)
-        key = sheet is self._sharp, point, self._guess, self._news
-        if key not in self._frames:
-            if len(self._frames) >= KEPT:
-                self._frames.pop(next(iter(self._frames)))
-            share = None if self._guess is None else self._guess / 100
-            known = list(self._known.values())
-            shown = scene(self.experiment, known, self._others, current, self.x, share, self._under)
-            self._frames[key] = sheet.frame(shown, (point, self._news))
-        return self._frames[key]
+        share = None if guess is None else guess / 100
+        known = list(self._known.values())
+        shown = scene(self.experiment, known, self._others, current, self.x, share, self._under)
+        return sheet.frame(shown, (point, self._news))
 
     def _say(self, busy: str = "") -> None:
         self.note.value = f"<div class='labkit-note'>{self._told(busy)}</div>"
@@ -207,6 +196,8 @@ class Panel:
     def _build(self, guess: Any) -> None:
         import ipywidgets as w
 
+        from labkit.panel.ahead import Ahead
+
         grid = self.experiment.grid
         self.controls = {name: control(name, values, self._wanted[name]) for name, values in grid.items()}
         for made in self.controls.values():
@@ -217,9 +208,10 @@ class Panel:
         self.sweep.on_click(self._swept)
         again.on_click(self._again)
         self.progress = w.IntProgress(layout={"width": "98%", "height": "12px", "visibility": "hidden"})
+        self._slider = self._guess_slider(guess)
         left = [
             *self.controls.values(),
-            *self._guess_slider(guess),
+            *(w.HBox([slider, w.Label("%")], layout=WIDE) for slider in self._slider),
             w.HBox([self.sweep, again]),
             self.progress,
         ]
@@ -231,13 +223,13 @@ class Panel:
         # A style of its own: sent with the facts it would restyle the whole page at every move.
         self.widget = w.VBox([beside, self.note, w.HTML(STYLE, layout={"height": "0"})])
         self.widget.add_class("labkit-panel")
+        moving = [*self.controls.values(), *self._slider]
+        self._ahead = Ahead(self.image, moving, self._drawn, self._settle, self._lock)
         self._say()
 
     def _guess_slider(self, guess: Any) -> list[Any]:
         if self._guess is None:
             return []
-        import ipywidgets as w
-
         high = max(100.0, self._guess)
         slider = quiet("FloatSlider")(description="your guess", value=self._guess, min=0, max=high, step=1,
                                       readout_format=".0f", style=LABEL, layout=WIDE)  # fmt: skip
@@ -245,11 +237,10 @@ class Panel:
         slider.observe(self._guessed, names="value")
         if isinstance(guess, Prediction):
             guess.watch(lambda value: slider.set_trait("value", min(max(value, 0.0), high)))
-        return [w.HBox([slider, w.Label("%")], layout=WIDE)]
+        return [slider]
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The widgets, and for views without a kernel the figure and the facts as they stand."""
-        self._rest.moved()
         with self._lock:
             text = str(self.error).strip() if self.error else self.facts()
             bundle = {"text/plain": text, "image/png": self.picture}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.errors import LabError
 from labkit.occupancy import Occupancy, occupancy
 from labkit.panel.controls import control
-from labkit.panel.look import STYLE, Rest, image, show
+from labkit.panel.look import STYLE, image, show
 from labkit.plots.occupancy import WIDTH, Frames
 from labkit.plots.sheet import QUICK, SHARP
 
@@ -27,10 +27,12 @@ class Fit:
             import ipywidgets as w
         except ImportError as error:
             raise LabError("a panel", "ipywidgets is not installed", "pip install ipywidgets; or .plot()") from error
+        from labkit.panel.ahead import Ahead
+
         self.device: Device = fit.device
         self.picture, self.current = b"", fit
         self._quick, self._sharp = Frames(fit, QUICK), Frames(fit, SHARP)
-        self._lock, self._rest = threading.RLock(), Rest(self._rested)
+        self._lock = threading.RLock()
         self.controls = {name: control(name, values, values[-1]) for name, values in _values(fit).items()}
         self.image = image(WIDTH)
         self.note = w.HTML(layout={"width": "calc(100% - 16px)", "margin": "4px 8px"})
@@ -44,27 +46,42 @@ class Fit:
         )  # fmt: skip
         self.widget = w.VBox([beside, self.note, w.HTML(STYLE, layout={"height": "0"})])
         self.widget.add_class("labkit-panel")
-        self._moved()
-        self._rested()
+        self._ahead = Ahead(self.image, list(self.controls.values()), self._drawn, self._settle, self._lock)
+        self._settle()
+        self._say()
 
     def _moved(self, _: Any = None) -> None:
-        registers, shared, block = (made.value for made in self.controls.values())
-        try:
-            self.current = occupancy(self.device, registers, round(1024 * shared), block)
-        except LabError as error:
-            self.note.value = f"<div class='labkit-error'>{html.escape(str(error).strip())}</div>"
-            return
-        self._draw(self._quick)
-        self._rest.moved()
-        self.note.value = f"<span class='labkit-facts'>{html.escape(str(self.current))} · {self.device.name}</span>"
-
-    def _rested(self) -> None:
-        self._draw(self._sharp)
-
-    def _draw(self, frames: Frames) -> None:
         with self._lock:
-            self.picture = frames.frame(self.current)
-            show(self.image, self.picture)
+            values = self._ahead.values()
+            try:
+                self.current = self._at(values)
+            except LabError as error:
+                self.note.value = f"<div class='labkit-error'>{html.escape(str(error).strip())}</div>"
+                return
+            ready = self._ahead.frames.get(values)
+            self._show(ready or self._quick.frame(self.current))
+            self._ahead.moved()
+            self._say()
+
+    def _at(self, values: tuple[Any, ...]) -> Occupancy:
+        registers, shared, block = values
+        return occupancy(self.device, registers, round(1024 * shared), block)
+
+    def _drawn(self, values: tuple[Any, ...]) -> bytes | None:
+        try:
+            return self._sharp.frame(self._at(values))
+        except LabError:
+            return None
+
+    def _settle(self) -> None:
+        self._show(self._ahead.frames.get(self._ahead.values()) or self._sharp.frame(self.current))
+
+    def _show(self, picture: bytes) -> None:
+        self.picture = picture
+        show(self.image, picture)
+
+    def _say(self) -> None:
+        self.note.value = f"<span class='labkit-facts'>{html.escape(str(self.current))} · {self.device.name}</span>"
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The widgets, and for views without a kernel the figure and the sentence as they stand."""

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import base64
-import threading
-from collections.abc import Callable
 from typing import Any
-
-REST = 0.8  # seconds without a change after which a frame is drawn sharp
 
 STYLE = (
     # What changes inside a panel must not make the browser lay out or paint the whole notebook again.
@@ -30,19 +26,10 @@ def image(width: int, png: bytes = b"") -> Any:
 
 
 def show(widget: Any, png: bytes) -> None:
-    """Show `png` in a widget of `image`: as a data URL, which the browser has sooner than a blob."""
-    widget.value = b"data:image/png;base64," + base64.b64encode(png)
+    """Show `png` in a widget of `image`."""
+    widget.value = url(png)
 
 
-class Rest:
-    """Calls `then`, in a thread of its own, when `moved` has not been called for REST seconds."""
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then, self._timer = then, threading.Timer(0, then)
-
-    def moved(self) -> None:
-        """Begin to wait anew."""
-        self._timer.cancel()
-        self._timer = threading.Timer(REST, self._then)
-        self._timer.daemon = True
-        self._timer.start()
+def url(png: bytes) -> bytes:
+    """A PNG as a data URL, which the browser has sooner than a blob."""
+    return b"data:image/png;base64," + base64.b64encode(png)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+import threading
 
 from ..errors import LabError
 from .intervals import ratio_interval
@@ -12,8 +13,9 @@ from .results import Comparison, Ratio, Timing, Verdict, readable
 from .sampling import Sampler, Stop, sampler
 from .stopwatch import Fn, Stopwatch, here
 
-__all__ = ["Comparison", "Ratio", "Timing", "benchmark", "compare", "readable"]
+__all__ = ["ALONE", "Comparison", "Ratio", "Timing", "benchmark", "compare", "readable"]
 
+ALONE = threading.RLock()  # held while something is timed; who would disturb it waits for it
 FLOOR = 0.005  # a difference below this is not called, however sure: placement in memory alone makes as much
 FINE = 0.001  # compare() has seen enough when the ratio is known to this
 CONFIDENCE = 0.99  # of compare()'s intervals
@@ -42,8 +44,9 @@ def benchmark(
     _ask(budget, fn)
     if not 0 < precision < 1:
         raise LabError(f"a precision of {precision!r}", "a share of the time was expected", "0.005")
-    taken = sampler([fn], stopwatch or here(), cold)
-    stopped = taken.fill(budget, lambda: _half(taken.interval(0)) <= precision)
+    with ALONE:
+        taken = sampler([fn], stopwatch or here(), cold)
+        stopped = taken.fill(budget, lambda: _half(taken.interval(0)) <= precision)
     return _timing(taken, 0, stopped)
 
 
@@ -69,8 +72,9 @@ def compare(
     fns = (a, b, *more)
     _ask(budget, *fns)
     called = _names(fns, names)
-    taken = sampler(fns, stopwatch or here(), cold, rng)
-    stopped = taken.fill(budget, lambda: all(_half(r.ci) <= FINE for r in _ratios(taken)), least=5)
+    with ALONE:
+        taken = sampler(fns, stopwatch or here(), cold, rng)
+        stopped = taken.fill(budget, lambda: all(_half(r.ci) <= FINE for r in _ratios(taken)), least=5)
     timings = tuple(_timing(taken, i, stopped) for i in range(len(fns)))
     return Comparison(called, timings, _ratios(taken))
 

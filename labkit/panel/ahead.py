@@ -1,0 +1,138 @@
+"""Frames drawn and sent before they are asked for, so that the next press needs no answer of the kernel."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+from ipywidgets import widget_serialization
+
+from labkit.panel.look import url
+from labkit.timing import ALONE
+
+REST = 0.15  # seconds without a change after which a frame is drawn sharp, and then the next ones
+FAR, NEAR = 12, 2  # steps to either side: of the control that moved last, and of the others
+KEPT = 400  # frames of about 45 kB
+
+State = tuple[Any, ...]
+
+
+class Store(anywidget.AnyWidget):
+    """The browser's side: frames of `image`, each with where `controls` stand in it."""
+
+    _esm = Path(__file__).with_suffix(".js")
+    image = traitlets.Any().tag(sync=True, **widget_serialization)
+    controls = traitlets.Tuple().tag(sync=True, **widget_serialization)
+
+
+class Ahead:
+    """Keeps the frames of an image for values of its controls, and draws those that one more move may ask for.
+
+    draw: from the values of the controls to a PNG; None where there is none (yet). settle: draws what stands now,
+    sharp. Both are called with `lock`, from a thread of this object's own.
+    """
+
+    def __init__(
+        self,
+        image: Any,
+        controls: Sequence[Any],
+        draw: Callable[[State], bytes | None],
+        settle: Callable[[], None],
+        lock: threading.RLock,
+    ) -> None:
+        self._controls, self._draw, self._settle, self._lock = tuple(controls), draw, settle, lock
+        self.frames: dict[State, bytes] = {}
+        self._store = Store(image=image, controls=self._controls)
+        self._store.on_msg(lambda *_: self._opened())
+        self._moves, self._last = 0, self.values()
+        self._moved: int | None = None  # the control that moved last
+        self._timer = threading.Timer(0, self._rested)
+
+    def values(self) -> State:
+        """Where the controls stand."""
+        return tuple(made.value for made in self._controls)
+
+    def _opened(self) -> None:
+        """A page has come, perhaps again, and has no frame yet."""
+        self.forget()
+        self.moved()
+
+    def forget(self) -> None:
+        """Drop all frames: they no longer show what there is."""
+        with self._lock:
+            self.frames.clear()
+            self._store.send({"at": None}, [b""])
+
+    def moved(self) -> None:
+        """Begin to wait anew."""
+        self._moves += 1
+        now = self.values()
+        changed = (i for i, pair in enumerate(zip(now, self._last, strict=True)) if pair[0] != pair[1])
+        self._moved, self._last = next(changed, self._moved), now
+        self._timer.cancel()
+        self._timer = threading.Timer(REST, self._rested)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _rested(self) -> None:
+        moves = self._moves
+        with ALONE, self._lock:
+            self.keep(self.values())
+            self._settle()
+        for values in self._near():
+            with ALONE, self._lock:  # drawing would disturb what is timed
+                if self._moves != moves:
+                    return
+                self.keep(values)
+
+    def keep(self, values: State) -> None:
+        """Draw the frame for these values and send it, unless that is done."""
+        if values in self.frames:
+            return
+        png = self._draw(values)
+        if png is not None:
+            if len(self.frames) >= KEPT:
+                self.forget()
+            self.frames[values] = png
+            at = [place(made, value) for made, value in zip(self._controls, values, strict=True)]
+            self._store.send({"at": at}, [url(png)])
+
+    def _near(self) -> Iterator[State]:
+        """What one control's move leads to: of the one that moved last first, then nearest first."""
+        now = self.values()
+        moves = [
+            (i != self._moved, distance, i, value)
+            for i, made in enumerate(self._controls)
+            for distance, value in steps(made, FAR if i == self._moved else NEAR)
+        ]
+        for _, _, i, value in sorted(moves, key=lambda move: move[:3]):
+            yield (*now[:i], value, *now[i + 1 :])
+
+
+def place(made: Any, value: Any) -> Any:
+    """Where the browser says that a control stands when its value is `value`: its place in the list, if it has one."""
+    return _listed(made).index(value) if hasattr(made, "options") else value
+
+
+def steps(made: Any, reach: int) -> Iterator[tuple[int, Any]]:
+    """The values that a control may move to, `reach` steps away at most, with how many steps it takes."""
+    if hasattr(made, "options"):
+        listed = _listed(made)
+        here = listed.index(made.value)
+        near = range(max(here - reach, 0), min(here + reach + 1, len(listed)))
+        yield from ((abs(i - here), listed[i]) for i in near if i != here)
+    elif hasattr(made, "step"):
+        for i in range(1, reach + 1):
+            for value in (made.value - i * made.step, made.value + i * made.step):
+                if made.min <= value <= made.max:
+                    yield i, value
+    else:
+        yield 1, not made.value
+
+
+def _listed(made: Any) -> list[Any]:
+    return [value for _, value in made.options]
