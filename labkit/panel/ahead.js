@@ -5,23 +5,26 @@ function initialize({ model }) {
   const frames = new Map();
   const named = (reference) => model.widget_manager.get_model(reference.slice(PREFIX));
   const stands = (control) => control.get("index") ?? control.get("value");
+  let show = () => {};
 
   model.on("msg:custom", ({ at }, [png]) => {
     if (at === null) return frames.clear();
     const value = new DataView(png.buffer.slice(png.byteOffset, png.byteOffset + png.byteLength));
     const decoded = new Image();
-    decoded.src = new TextDecoder().decode(png);
+    decoded.src = new TextDecoder().decode(value);
     decoded.decode();
     frames.set(JSON.stringify(at), { value, decoded });
+    show();
   });
 
   Promise.all([model.get("image"), ...model.get("controls")].map(named)).then(([image, ...controls]) => {
-    const show = () => {
+    show = () => {
       const frame = frames.get(JSON.stringify(controls.map(stands)));
-      if (frame && image.get("value") !== frame.value) image.set("value", frame.value);
+      if (frame) image.set("value", frame.value);
     };
     for (const control of controls) control.on("change:index change:value", show);
-    image.on("change:value", show); // an answer to an earlier press comes late
+    // An answer to an earlier press may come late. To set a model inside its own change would lose the change.
+    image.on("change:value", () => queueMicrotask(show));
     model.send({ ready: true });
   });
 }

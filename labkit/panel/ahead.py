@@ -11,10 +11,10 @@ import anywidget
 import traitlets
 from ipywidgets import widget_serialization
 
-from labkit.panel.look import url
+from labkit.panel.look import show, url
 from labkit.timing import ALONE
 
-REST = 0.15  # seconds without a change after which a frame is drawn sharp, and then the next ones
+REST = 0.15  # seconds without a move after which the frame is drawn sharp, and then the next ones
 FAR, NEAR = 12, 2  # steps to either side: of the control that moved last, and of the others
 KEPT = 400  # frames of about 45 kB
 
@@ -30,22 +30,24 @@ class Store(anywidget.AnyWidget):
 
 
 class Ahead:
-    """Keeps the frames of an image for values of its controls, and draws those that one more move may ask for.
+    """A figure that follows its controls: frames that one more move may ask for are drawn, and sent, before it.
 
-    draw: from the values of the controls to a PNG; None where there is none (yet). settle: draws what stands now,
-    sharp. Both are called with `lock`, from a thread of this object's own.
+    image: the widget of the figure. now: draws what stands now, sharp or fast. draw: from the values of the controls
+    to a sharp PNG, None where there is none (yet). Both are called under `lock`, also from a thread of this object's.
     """
 
     def __init__(
         self,
         image: Any,
         controls: Sequence[Any],
+        now: Callable[[bool], bytes],
         draw: Callable[[State], bytes | None],
-        settle: Callable[[], None],
         lock: threading.RLock,
     ) -> None:
-        self._controls, self._draw, self._settle, self._lock = tuple(controls), draw, settle, lock
+        self._image, self._controls, self._now, self._draw, self._lock = image, tuple(controls), now, draw, lock
         self.frames: dict[State, bytes] = {}
+        self.picture = now(True)
+        show(image, self.picture)
         self._store = Store(image=image, controls=self._controls)
         self._store.on_msg(lambda *_: self._opened())
         self._moves, self._last = 0, self.values()
@@ -59,7 +61,7 @@ class Ahead:
     def _opened(self) -> None:
         """A page has come, perhaps again, and has no frame yet."""
         self.forget()
-        self.moved()
+        self._wait()
 
     def forget(self) -> None:
         """Drop all frames: they no longer show what there is."""
@@ -68,7 +70,15 @@ class Ahead:
             self._store.send({"at": None}, [b""])
 
     def moved(self) -> None:
-        """Begin to wait anew."""
+        """Show what stands now: the browser does where it has the frame; else one with few pixels, decoded sooner."""
+        ready = self.frames.get(self.values())
+        self.picture = ready or self._now(False)
+        if ready is None:
+            show(self._image, self.picture)
+        self._wait()
+
+    def _wait(self) -> None:
+        """Begin to wait anew for a rest."""
         self._moves += 1
         now = self.values()
         changed = (i for i, pair in enumerate(zip(now, self._last, strict=True)) if pair[0] != pair[1])
@@ -81,15 +91,17 @@ class Ahead:
     def _rested(self) -> None:
         moves = self._moves
         with ALONE, self._lock:
-            self.keep(self.values())
-            self._settle()
+            now = self.values()
+            self._keep(now)
+            self.picture = self.frames.get(now) or self._now(True)
+            show(self._image, self.picture)
         for values in self._near():
             with ALONE, self._lock:  # drawing would disturb what is timed
                 if self._moves != moves:
                     return
-                self.keep(values)
+                self._keep(values)
 
-    def keep(self, values: State) -> None:
+    def _keep(self, values: State) -> None:
         """Draw the frame for these values and send it, unless that is done."""
         if values in self.frames:
             return

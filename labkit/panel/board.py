@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.errors import LabError
 from labkit.panel.attempt import Surroundings, attempt
 from labkit.panel.controls import LABEL, WIDE, control, quiet
-from labkit.panel.look import STYLE, image, show
+from labkit.panel.look import STYLE, image
 from labkit.panel.prediction import Prediction
 from labkit.panel.scene import axis, costliest, scene, strip
 from labkit.plots import Sheet
@@ -44,7 +44,6 @@ class Panel:
         if lanes is True and first is not None and costliest(first.counts) is None:
             self._under = None
         self._quick, self._sharp = Sheet(self._under, QUICK), Sheet(self._under, SHARP)
-        self.picture = self._frame(self._sharp, self.current, self._guess)
         self._build(guess)
 
     def _key(self, settings: Settings) -> tuple[Any, ...]:
@@ -78,7 +77,7 @@ class Panel:
     def _guessed(self, change: Any) -> None:
         with self._lock:
             self._guess = float(change["new"])
-            self._moving()
+            self._ahead.moved()
 
     def _again(self, _: Any) -> None:
         with self._lock:
@@ -133,7 +132,7 @@ class Panel:
         if self._key(settings) == self._key(self._wanted):
             self._stand(result)
         elif not isinstance(result, LabError):
-            self._moving()
+            self._ahead.moved()
 
     # What the reader sees
 
@@ -142,24 +141,11 @@ class Panel:
         self.error = result if isinstance(result, LabError) else None
         if not isinstance(result, LabError):
             self.current = result
-            self._moving()
+            self._ahead.moved()
         self._say()
 
-    def _moving(self) -> None:
-        """Show the frame that is there already, or draw at once with few pixels; sharp when nothing moves any more."""
-        self._show(self._picture(self._quick))
-        self._ahead.moved()
-
-    def _settle(self) -> None:
-        self._show(self._picture(self._sharp))
-
-    def _picture(self, sheet: Sheet) -> bytes:
-        ready = self._ahead.frames.get(self._ahead.values())
-        return ready or self._frame(sheet, self.current, self._guess)
-
-    def _show(self, picture: bytes) -> None:
-        self.picture = picture
-        show(self.image, picture)
+    def _now(self, sharp: bool) -> bytes:
+        return self._frame(self._sharp if sharp else self._quick, self.current, self._guess)
 
     def _drawn(self, values: tuple[Any, ...]) -> bytes | None:
         """The frame of these values of the controls, if that setting is known."""
@@ -185,6 +171,11 @@ class Panel:
             return f"<div class='labkit-error'>{html.escape(str(self.error).strip(chr(10)))}</div>"
         return f"<span class='labkit-facts'>{html.escape(self.facts())}</span>"
 
+    @property
+    def picture(self) -> bytes:
+        """The figure as it stands, a PNG."""
+        return self._ahead.picture
+
     def facts(self) -> str:
         """Return the line under the figure."""
         return "" if self.current is None else self.current.facts()
@@ -202,7 +193,7 @@ class Panel:
         self.controls = {name: control(name, values, self._wanted[name]) for name, values in grid.items()}
         for made in self.controls.values():
             made.observe(self._moved, names="value")
-        self.image = image(WIDTH, self.picture)
+        self.image = image(WIDTH)
         self.note = w.HTML(layout={"width": "calc(100% - 16px)", "margin": "4px 8px"})
         self.sweep, again = (w.Button(description=text, layout={"width": "110px"}) for text in ("sweep", "time again"))
         self.sweep.on_click(self._swept)
@@ -224,7 +215,7 @@ class Panel:
         self.widget = w.VBox([beside, self.note, w.HTML(STYLE, layout={"height": "0"})])
         self.widget.add_class("labkit-panel")
         moving = [*self.controls.values(), *self._slider]
-        self._ahead = Ahead(self.image, moving, self._drawn, self._settle, self._lock)
+        self._ahead = Ahead(self.image, moving, self._now, self._drawn, self._lock)
         self._say()
 
     def _guess_slider(self, guess: Any) -> list[Any]:

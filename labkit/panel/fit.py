@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.errors import LabError
 from labkit.occupancy import Occupancy, occupancy
 from labkit.panel.controls import control
-from labkit.panel.look import STYLE, image, show
+from labkit.panel.look import STYLE, image
 from labkit.plots.occupancy import WIDTH, Frames
 from labkit.plots.sheet import QUICK, SHARP
 
@@ -30,7 +30,7 @@ class Fit:
         from labkit.panel.ahead import Ahead
 
         self.device: Device = fit.device
-        self.picture, self.current = b"", fit
+        self.current = fit
         self._quick, self._sharp = Frames(fit, QUICK), Frames(fit, SHARP)
         self._lock = threading.RLock()
         self.controls = {name: control(name, values, values[-1]) for name, values in _values(fit).items()}
@@ -46,20 +46,16 @@ class Fit:
         )  # fmt: skip
         self.widget = w.VBox([beside, self.note, w.HTML(STYLE, layout={"height": "0"})])
         self.widget.add_class("labkit-panel")
-        self._ahead = Ahead(self.image, list(self.controls.values()), self._drawn, self._settle, self._lock)
-        self._settle()
+        self._ahead = Ahead(self.image, list(self.controls.values()), self._now, self._drawn, self._lock)
         self._say()
 
     def _moved(self, _: Any = None) -> None:
         with self._lock:
-            values = self._ahead.values()
             try:
-                self.current = self._at(values)
+                self.current = self._at(self._ahead.values())
             except LabError as error:
                 self.note.value = f"<div class='labkit-error'>{html.escape(str(error).strip())}</div>"
                 return
-            ready = self._ahead.frames.get(values)
-            self._show(ready or self._quick.frame(self.current))
             self._ahead.moved()
             self._say()
 
@@ -73,12 +69,13 @@ class Fit:
         except LabError:
             return None
 
-    def _settle(self) -> None:
-        self._show(self._ahead.frames.get(self._ahead.values()) or self._sharp.frame(self.current))
+    def _now(self, sharp: bool) -> bytes:
+        return (self._sharp if sharp else self._quick).frame(self.current)
 
-    def _show(self, picture: bytes) -> None:
-        self.picture = picture
-        show(self.image, picture)
+    @property
+    def picture(self) -> bytes:
+        """The figure as it stands, a PNG."""
+        return self._ahead.picture
 
     def _say(self) -> None:
         self.note.value = f"<span class='labkit-facts'>{html.escape(str(self.current))} · {self.device.name}</span>"

@@ -15,13 +15,12 @@ STYLE = (
 )
 
 
-def image(width: int, png: bytes = b"") -> Any:
+def image(width: int) -> Any:
     """Return the widget for a figure of `width` CSS pixels, less where there is no room."""
     import ipywidgets
 
     made = ipywidgets.Image(format="url", layout={"width": "100%", "max_width": f"{width}px"})
     made.add_class("labkit-figure")
-    show(made, png)
     return made
 
 

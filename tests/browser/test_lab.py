@@ -47,10 +47,43 @@ def test_each_slider_changes_the_figure(lab: labpage.Lab) -> None:
 
 def test_going_back_shows_the_same_again(lab: labpage.Lab) -> None:
     panel = lab.panel(0)
+    lab.page.wait_for_timeout(RESTS)
     facts, pixels = panel.facts, panel.pixels
     panel.moved("stride")
     panel.moved("stride", "ArrowLeft")
+    lab.page.wait_for_timeout(RESTS)
     assert (panel.facts, panel.pixels) == (facts, pixels)
+
+
+RESTS = 2500  # ms; until the figure is sharp and the next ones are there
+HOLD = """() => {
+    const send = WebSocket.prototype.send, held = [];
+    WebSocket.prototype.send = function (message) { held.push([this, message]); };
+    window.release = () => {
+        WebSocket.prototype.send = send;
+        for (const [socket, message] of held) send.call(socket, message);
+    };
+}"""
+CHANGES = """image => {
+    window.changes = 0;
+    new MutationObserver(() => window.changes++).observe(image, {attributes: true, attributeFilter: ['src']});
+}"""
+
+
+def test_after_a_rest_a_press_needs_no_answer_and_a_late_one_changes_nothing(lab: labpage.Lab) -> None:
+    panel = lab.panel(0)
+    panel.moved("stride")
+    lab.page.wait_for_timeout(RESTS)
+    lab.page.evaluate(HOLD)
+    before = panel.facts
+    panel.moved("stride")
+    panel.moved("stride")
+    panel.figure.evaluate(CHANGES)
+    assert panel.facts == before  # the kernel has not heard of it
+    lab.page.evaluate("window.release()")
+    lab.page.wait_for_timeout(RESTS)
+    assert panel.facts != before
+    assert lab.page.evaluate("window.changes") == 0
 
 
 def test_a_panel_measures_what_it_does_not_know_and_survives_what_is_impossible(lab: labpage.Lab) -> None:

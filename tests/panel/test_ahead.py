@@ -1,0 +1,117 @@
+"""Frames sent ahead of the press: which, in what order, and when they are forgotten."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import fakes
+import pytest
+
+w = pytest.importorskip("ipywidgets")
+pytest.importorskip("anywidget")
+
+from labkit.panel import panel  # noqa: E402
+from labkit.panel.ahead import FAR, NEAR, Ahead, place, steps  # noqa: E402
+from labkit.panel.look import url  # noqa: E402
+
+
+class Page:
+    """A browser's side: keeps what is sent to it."""
+
+    def __init__(self, ahead):
+        self.frames, self.ahead = {}, ahead
+        ahead._store.send = self.take
+        ahead._store._handle_custom_msg({"ready": True}, [])
+
+    def take(self, content, buffers):
+        if content["at"] is None:
+            self.frames.clear()
+        else:
+            self.frames[tuple(content["at"])] = buffers[0]
+
+    def wait(self, count, seconds=20):
+        end = time.monotonic() + seconds
+        while len(self.frames) < count:
+            assert time.monotonic() < end, f"{len(self.frames)} of {count} frames came"
+            time.sleep(0.01)
+
+
+def controls():
+    return [
+        w.SelectionSlider(options=[(str(v), v) for v in (1, 2, 4, 8, 16)], value=4),
+        w.ToggleButtons(options=[("a", "a"), ("b", "b")], value="b"),
+        w.Checkbox(value=True),
+        w.FloatSlider(value=99, min=0, max=100, step=1),
+    ]
+
+
+def drawn(values):
+    return None if values[0] == 8 else repr(values).encode()
+
+
+@pytest.fixture
+def ahead():
+    return Ahead(
+        w.Image(format="url"), controls(), lambda sharp: b"sharp" if sharp else b"quick", drawn, threading.RLock()
+    )
+
+
+def test_the_values_one_move_away_are_those_the_controls_can_reach():
+    slider, toggles, check, guess = controls()
+    assert sorted(steps(slider, 1)) == [(1, 2), (1, 8)]
+    assert sorted(steps(slider, 9)) == [(1, 2), (1, 8), (2, 1), (2, 16)]
+    assert list(steps(toggles, 2)) == [(1, "a")]
+    assert list(steps(check, 2)) == [(1, False)]
+    assert sorted(steps(guess, 2)) == [(1, 98), (1, 100), (2, 97)]
+    assert [place(made, made.value) for made in controls()] == [2, 1, True, 99]
+
+
+def test_a_page_that_opens_gets_the_neighbours_as_places_of_its_controls(ahead):
+    page = Page(ahead)
+    page.wait(9)
+    assert set(page.frames) == {(2, 1, True, 99), (1, 1, True, 99), (0, 1, True, 99), (4, 1, True, 99),
+                                (2, 0, True, 99), (2, 1, False, 99),
+                                (2, 1, True, 98), (2, 1, True, 97), (2, 1, True, 100)}  # fmt: skip
+    assert page.frames[1, 1, True, 99] == url(repr((2, "b", True, 99.0)).encode())
+    assert NEAR == 2 < FAR
+
+
+def test_what_moved_last_comes_first_and_farther(ahead):
+    page = Page(ahead)
+    ahead._controls[3].value = 50
+    ahead.moved()
+    page.wait(2 * FAR + 1)
+    near = [at for at in page.frames if at[3] != 50]
+    assert {abs(at[3] - 50) for at in near} >= set(range(1, FAR + 1))
+    assert ahead._image.value == url(repr((4, "b", True, 50.0)).encode())
+
+
+def test_nothing_is_shown_anew_where_the_browser_has_the_frame(ahead):
+    page = Page(ahead)
+    page.wait(9)
+    before = ahead._image.value
+    ahead._controls[0].value = 2
+    ahead.moved()
+    assert ahead._image.value == before
+    assert ahead.picture == repr((2, "b", True, 99.0)).encode()
+    ahead._controls[0].value = 8  # has no frame of its own
+    ahead.moved()
+    assert ahead._image.value == url(b"quick")
+
+
+def test_a_page_that_opens_again_gets_them_again(ahead):
+    Page(ahead).wait(9)
+    Page(ahead).wait(9)
+
+
+def test_a_new_measurement_makes_the_old_frames_void():
+    experiment = fakes.Experiment(known=False)
+    shown = panel(experiment)
+    page = Page(shown._ahead)
+    page.wait(1)
+    first = dict(page.frames)
+    shown.controls["stride"].value = 2
+    page.wait(2)
+    assert set(page.frames) == {(0, 0, 0, True), (1, 0, 0, True)}
+    assert page.frames[0, 0, 0, True] != first[0, 0, 0, True]  # one more point stands on the curve
