@@ -233,7 +233,8 @@ def _headers() -> Row:
 
 
 def _widgets() -> Row:
-    versions = {name: metadata.version(name) for name in ("ipywidgets", "jupyterlab", "jupyterlab_widgets")}
+    names = ("ipywidgets", "anywidget", "jupyterlab", "jupyterlab_widgets")
+    versions = {name: metadata.version(name) for name in names}
     old = int(versions["ipywidgets"].split(".")[0]) < 8
     found = ", ".join(f"{name} {version}" for name, version in versions.items())
     return ("fail", found, "pip install 'ipywidgets>=8'") if old else ("ok", found)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.errors import LabError
 from labkit.panel.attempt import Surroundings, attempt
 from labkit.panel.controls import LABEL, WIDE, control, quiet
-from labkit.panel.look import STYLE, image
+from labkit.panel.look import STYLE, image, widgets
 from labkit.panel.prediction import Prediction
 from labkit.panel.scene import axis, costliest, scene, strip
 from labkit.plots import Sheet
@@ -245,10 +245,7 @@ def panel(experiment: Experiment, x: str | None = None, guess: Any = None, lanes
     guess: the reader's, in % of the ceiling: a number or a Prediction; True for a slider that begins in the middle.
     lanes: what to draw of a warp under the curve: "sectors", the global memory that its costliest access touches
     (so also True, where there is one); "banks", the shared memory that its most conflicted one touches; or False.
-    Raises LabError if `x` is no setting, `lanes` none of these, or ipywidgets is not installed.
+    Raises LabError if `x` is no setting, `lanes` none of these, or ipywidgets or anywidget is not installed.
     """
-    try:
-        import ipywidgets  # noqa: F401 — asked for here, so that the message comes before any measuring
-    except ImportError as error:
-        raise LabError("a panel", "ipywidgets is not installed", "pip install ipywidgets; or .plot()") from error
+    widgets()
     return Panel(experiment, x, guess, lanes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.errors import LabError
 from labkit.occupancy import Occupancy, occupancy
 from labkit.panel.controls import control
-from labkit.panel.look import STYLE, image
+from labkit.panel.look import STYLE, image, widgets
 from labkit.plots.occupancy import WIDTH, Frames
 from labkit.plots.sheet import QUICK, SHARP
 
@@ -23,10 +23,7 @@ class Fit:
     """What `occupancy.panel()` returns; shows itself as widgets, and as a picture where there are none."""
 
     def __init__(self, fit: Occupancy) -> None:
-        try:
-            import ipywidgets as w
-        except ImportError as error:
-            raise LabError("a panel", "ipywidgets is not installed", "pip install ipywidgets; or .plot()") from error
+        w = widgets()
         from labkit.panel.ahead import Ahead
 
         self.device: Device = fit.device

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from labkit.errors import LabError
+
 STYLE = (
     # What changes inside a panel must not make the browser lay out or paint the whole notebook again.
     "<style>.labkit-panel{contain:content;will-change:transform}.labkit-figure{border-radius:6px}"
@@ -13,6 +15,16 @@ STYLE = (
     ".labkit-error{white-space:pre-wrap;margin:0;padding:6px 10px;border-left:4px solid #d55e00;"
     "font-family:var(--jp-code-font-family,monospace)}</style>"
 )
+
+
+def widgets() -> Any:
+    """ipywidgets; LabError if it, or anywidget, which keeps the next figures in the browser, is not installed."""
+    try:
+        import anywidget  # noqa: F401 — asked for here, so that the message comes before any measuring
+        import ipywidgets
+    except ImportError as error:
+        raise LabError("a panel", f"{error.name} is not installed", f"pip install {error.name}; or .plot()") from error
+    return ipywidgets
 
 
 def image(width: int) -> Any:

@@ -228,9 +228,10 @@ def test_the_thread_that_measures_has_the_callers_grad_mode():
     assert seen == [False, True]
 
 
-def test_without_widgets_it_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    with pytest.raises(LabError, match="ipywidgets"):
+@pytest.mark.parametrize("package", ["ipywidgets", "anywidget"])
+def test_without_widgets_it_says_so(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(LabError, match=f"{package} is not installed"):
         panel(fakes.Experiment())
 
 
