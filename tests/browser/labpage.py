@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -188,16 +188,23 @@ class Panel:
         end = "aria-valuemax" if key == "ArrowRight" else "aria-valuemin"
         return bool(self.handle(setting).evaluate(f"h => h.getAttribute('aria-valuenow') === h.getAttribute('{end}')"))
 
-    def moved(self, setting: str, key: str = "ArrowRight", seconds: float = 20) -> str:
-        """Press a key and wait until the figure has changed; the line of facts then."""
+    def moved(self, setting: str, key: str = "ArrowRight", seconds: float = 20) -> None:
+        """Press a key and wait until the figure has changed; the line of facts may come later, from the kernel."""
         before = self.pixels
         self.press(setting, key)
-        end = time.monotonic() + seconds
-        while self.pixels == before:
-            if time.monotonic() > end:
-                raise TimeoutError(f"{key} on {setting} changed nothing in {seconds} s")
-            self.page.wait_for_timeout(50)
+        self._until(lambda: self.pixels != before, f"{key} on {setting} changed nothing", seconds)
+
+    def other_facts(self, before: str, seconds: float = 20) -> str:
+        """Wait until the line of facts is no longer `before`."""
+        self._until(lambda: self.facts != before, f"the facts are still {before!r}", seconds)
         return self.facts
+
+    def _until(self, true: Callable[[], bool], otherwise: str, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not true():
+            if time.monotonic() > end:
+                raise TimeoutError(f"{otherwise} in {seconds} s")
+            self.page.wait_for_timeout(50)
 
     def wait_facts(self, text: str, seconds: float = 60) -> str:
         """Wait until the line of facts holds `text`."""
