@@ -7,8 +7,9 @@ function initialize({ model }) {
   const stands = (control) => control.get("index") ?? control.get("value");
   let show = () => {};
 
-  model.on("msg:custom", ({ at }, [png]) => {
+  model.on("msg:custom", ({ at, drop }, [png]) => {
     if (at === null) return frames.clear();
+    if (drop !== null) frames.delete(JSON.stringify(drop));
     const value = new DataView(png.buffer.slice(png.byteOffset, png.byteOffset + png.byteLength));
     const decoded = new Image();
     decoded.src = new TextDecoder().decode(value);

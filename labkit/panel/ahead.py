@@ -67,7 +67,7 @@ class Ahead:
         """Drop all frames: they no longer show what there is."""
         with self._lock:
             self.frames.clear()
-            self._store.send({"at": None}, [b""])
+            self._store.send({"at": None, "drop": None}, [b""])
 
     def moved(self) -> None:
         """Show what stands now: the browser does where it has the frame; else one with few pixels, decoded sooner."""
@@ -102,16 +102,21 @@ class Ahead:
                 self._keep(values)
 
     def _keep(self, values: State) -> None:
-        """Draw the frame for these values and send it, unless that is done."""
+        """Draw the frame for these values and send it, in place of the one not wanted for longest if there are many."""
         if values in self.frames:
+            self.frames[values] = self.frames.pop(values)  # wanted again
             return
         png = self._draw(values)
-        if png is not None:
-            if len(self.frames) >= KEPT:
-                self.forget()
-            self.frames[values] = png
-            at = [place(made, value) for made, value in zip(self._controls, values, strict=True)]
-            self._store.send({"at": at}, [url(png)])
+        if png is None:
+            return
+        drop = next(iter(self.frames)) if len(self.frames) >= KEPT else None
+        if drop is not None:
+            del self.frames[drop]
+        self.frames[values] = png
+        self._store.send({"at": self._places(values), "drop": drop and self._places(drop)}, [url(png)])
+
+    def _places(self, values: State) -> list[Any]:
+        return [place(made, value) for made, value in zip(self._controls, values, strict=True)]
 
     def _near(self) -> Iterator[State]:
         """What one control's move leads to: of the one that moved last first, then nearest first."""

@@ -27,14 +27,23 @@ class Page:
     def take(self, content, buffers):
         if content["at"] is None:
             self.frames.clear()
-        else:
-            self.frames[tuple(content["at"])] = buffers[0]
+            return
+        if content["drop"] is not None:
+            del self.frames[tuple(content["drop"])]
+        self.frames[tuple(content["at"])] = buffers[0]
 
     def wait(self, count, seconds=20):
         end = time.monotonic() + seconds
         while len(self.frames) < count:
             assert time.monotonic() < end, f"{len(self.frames)} of {count} frames came"
             time.sleep(0.01)
+
+    def settled(self, seconds):
+        """Wait until nothing has come for a while."""
+        before = None
+        while before != list(self.frames):
+            before = list(self.frames)
+            time.sleep(seconds)
 
 
 def controls():
@@ -103,6 +112,19 @@ def test_nothing_is_shown_anew_where_the_browser_has_the_frame(ahead):
 def test_a_page_that_opens_again_gets_them_again(ahead):
     Page(ahead).wait(9)
     Page(ahead).wait(9)
+
+
+def test_of_many_frames_those_not_wanted_for_longest_go(ahead, monkeypatch):
+    monkeypatch.setattr("labkit.panel.ahead.KEPT", 30)
+    page = Page(ahead)
+    page.wait(9)
+    ahead._controls[3].value = 50
+    ahead.moved()
+    page.settled(1)
+    guesses = {at[3] for at in page.frames if at[:3] == (2, 1, True)}
+    assert guesses >= set(range(50 - FAR, 50 + FAR + 1))
+    assert len(page.frames) == len(ahead.frames) == 30
+    assert set(page.frames) == {tuple(ahead._places(values)) for values in ahead.frames}
 
 
 def test_a_new_measurement_makes_the_old_frames_void():
