@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import deque
 from typing import Any
@@ -12,6 +13,8 @@ from .quantities import GPM
 
 # nvml.h asks for more than 100 ms between two samples; the sampler's own jitter is allowed for.
 APART = 0.095
+# One thread at a time in this process: two in NVML's GPM at once have crashed it (driver 580.159).
+TURN = threading.Lock()
 
 
 class Gpm:
@@ -30,7 +33,8 @@ class Gpm:
             self._request, self._slots = self._prepare()
 
     def _support(self) -> str:
-        answer = self._nvml.answer("nvmlGpmQueryDeviceSupport", self._handle)
+        with TURN:
+            answer = self._nvml.answer("nvmlGpmQueryDeviceSupport", self._handle)
         if answer.refusal:
             return "no GPM: " + NEVER.get(answer.refusal, answer.refusal)
         return "" if answer.value.isSupportedDevice else "this GPU has no GPM (Hopper and newer have)"
@@ -51,6 +55,10 @@ class Gpm:
         """The series over the last 100 ms or a little more; empty at first, and where GPM refuses."""
         if self.missing:
             return {}
+        with TURN:
+            return self._read()
+
+    def _read(self) -> dict[str, float]:
         now, sample = time.monotonic(), self._sample()
         if sample is None:
             return {}
@@ -93,7 +101,8 @@ class Gpm:
 
     def close(self) -> None:
         """Free the samples."""
-        for buffer in [*self._spare, *(buffer for _, buffer in self._taken)]:
-            self._nvml.ask("nvmlGpmSampleFree", buffer)
-        self._spare.clear()
-        self._taken.clear()
+        with TURN:
+            for buffer in [*self._spare, *(buffer for _, buffer in self._taken)]:
+                self._nvml.ask("nvmlGpmSampleFree", buffer)
+            self._spare.clear()
+            self._taken.clear()

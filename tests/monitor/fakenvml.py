@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
+import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -50,6 +52,8 @@ class FakeNvml(types.ModuleType):
         super().__init__("pynvml")
         self.cards, self.driver, self.lacks = list(cards), driver, lacks
         self.samples = 0  # GPM buffers alive
+        self.gpm_seconds = 0.0  # that a GPM call takes
+        self.in_gpm = threading.Lock()
         self.metrics: dict[int, list[Any]] = {}
         self.NVMLError = real.NVMLError
 
@@ -70,7 +74,15 @@ class FakeNvml(types.ModuleType):
             self._refuse(args[0], name)
         answer = ANSWERS.get(name)
         assert answer is not None, f"the fake has no {name}"
-        return answer(self, *args)
+        if not name.startswith("nvmlGpm"):
+            return answer(self, *args)
+        assert self.in_gpm.acquire(blocking=False), "two threads in GPM, which may crash the real one"
+        try:
+            if self.gpm_seconds:
+                time.sleep(self.gpm_seconds)
+            return answer(self, *args)
+        finally:
+            self.in_gpm.release()
 
     def _refuse(self, card: Card, name: str) -> None:
         card.calls[name] = card.calls.get(name, 0) + 1

@@ -188,6 +188,17 @@ def test_gpm_that_is_refused_later_leaves_the_pcie_meters(install):
     assert seen.mean("dram") == 15, "what was read before stays"
 
 
+def test_several_monitors_are_never_in_gpm_at_once(install):
+    fake = install(Card())
+    fake.gpm_seconds = 0.003
+    monitors = [Monitor(hertz=50) for _ in range(3)]
+    for monitor in monitors:
+        monitor.start()
+    time.sleep(0.5)
+    assert all(monitor.stop().mean("sm_active") == 82 for monitor in monitors)
+    assert fake.samples == 0
+
+
 def test_several_gpus_and_a_choice_of_them(install):
     install(Card(), Card("NVIDIA L4", "00000000:2A:00.0", gpm=None))
     assert [gpu.name for gpu in watched(0.1).gpus] == ["NVIDIA H200", "NVIDIA L4"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -33,6 +34,22 @@ def test_a_product_is_seen_and_costs_energy():
     if "sm_active" not in busy.samples.missing.get(busy.samples.gpus[0].label, {}):
         assert busy.mean("sm_active") > 50 > 5 > resting.mean("sm_active")
         assert busy.mean("tensor") > 30
+
+
+def test_monitors_in_many_threads_do_not_crash_the_driver():
+    seen = []
+
+    def watch():
+        with labkit.Monitor(hertz=100) as monitor:
+            time.sleep(5)
+        seen.append(len(monitor.samples.time))
+
+    threads = [threading.Thread(target=watch) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 4 and min(seen) > 50
 
 
 def test_sampling_costs_less_than_one_percent_of_a_core():
