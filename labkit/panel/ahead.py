@@ -49,6 +49,7 @@ class Ahead:
         self.picture = now(True)
         show(image, self.picture)
         self._store = Store(image=image, controls=self._controls)
+        self._page = False  # none, or one without anywidget's front end: then every frame comes when asked for
         self._store.on_msg(lambda *_: self._opened())
         self._moves, self._last = 0, self.values()
         self._moved: int | None = None  # the control that moved last
@@ -60,6 +61,7 @@ class Ahead:
 
     def _opened(self) -> None:
         """A page has come, perhaps again, and has no frame yet."""
+        self._page = True
         self.forget()
         self._wait()
 
@@ -67,7 +69,7 @@ class Ahead:
         """Drop all frames: they no longer show what there is."""
         with self._lock:
             self.frames.clear()
-            self._store.send({"at": None, "drop": None}, [b""])
+            self._store.send({"at": None}, [b""])
 
     def moved(self) -> None:
         """Show what stands now: the browser does where it has the frame; else one with few pixels, decoded sooner."""
@@ -92,9 +94,12 @@ class Ahead:
         moves = self._moves
         with ALONE, self._lock:
             now = self.values()
-            self._keep(now)
+            if self._page:
+                self._keep(now)
             self.picture = self.frames.get(now) or self._now(True)
             show(self._image, self.picture)
+        if not self._page:
+            return
         for values in self._near():
             with ALONE, self._lock:  # drawing would disturb what is timed
                 if self._moves != moves:

@@ -55,7 +55,7 @@ def test_is_short(path):
     words = sum(len(cell.source.split()) for cell in notebook.cells if cell.cell_type == "markdown")
     assert 400 <= words <= 1000
     lengths = sorted(len(cell.source.splitlines()) for cell in notebook.cells if cell.cell_type == "code")
-    assert lengths[-1] <= 16 and lengths[len(lengths) // 2] <= 7
+    assert lengths[-1] <= 15 and lengths[len(lengths) // 2] <= 7
 
 
 @named(LABS)

@@ -109,6 +109,20 @@ def test_nothing_is_shown_anew_where_the_browser_has_the_frame(ahead):
     assert ahead._image.value == url(b"quick")
 
 
+def test_without_the_browsers_side_every_move_is_answered(ahead):
+    ahead._controls[0].value = 2
+    ahead.moved()
+    assert ahead._image.value == url(b"quick")
+    end = time.monotonic() + 20
+    while ahead._image.value != url(b"sharp"):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    time.sleep(0.2)
+    ahead._controls[0].value = 1
+    ahead.moved()
+    assert ahead._image.value == url(b"quick") and not ahead.frames
+
+
 def test_a_page_that_opens_again_gets_them_again(ahead):
     Page(ahead).wait(9)
     Page(ahead).wait(9)
