@@ -118,7 +118,7 @@ class Panel:
                 settings, again = self._job or (self._queue[0], False)
                 self._job = None
             result = self._measured(settings, again)
-            with self._lock:
+            with ALONE, self._lock:
                 self._arrived(settings, result, swept)
 
     def _arrived(self, settings: Settings, result: Measurement | LabError, swept: bool) -> None:

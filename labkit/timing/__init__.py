@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import random
 import statistics
@@ -16,6 +17,7 @@ from .stopwatch import Fn, Stopwatch, here
 __all__ = ["ALONE", "Comparison", "Ratio", "Timing", "benchmark", "compare", "readable"]
 
 ALONE = threading.RLock()  # held while something is timed; who would disturb it waits for it
+atexit.register(ALONE.acquire, timeout=5)  # Python ends threads that it finds in C++ code with an abort
 FLOOR = 0.005  # a difference below this is not called, however sure: placement in memory alone makes as much
 FINE = 0.001  # compare() has seen enough when the ratio is known to this
 CONFIDENCE = 0.99  # of compare()'s intervals

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -151,3 +153,34 @@ def test_a_new_measurement_makes_the_old_frames_void():
     page.wait(2)
     assert set(page.frames) == {(0, 0, 0, True), (1, 0, 0, True)}
     assert page.frames[0, 0, 0, True] != first[0, 0, 0, True]  # one more point stands on the curve
+
+
+LEAVES = """
+import threading, time
+import ipywidgets as w
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from labkit.panel.ahead import Ahead
+
+begun = threading.Event()
+canvas = FigureCanvasAgg(Figure((20, 20)))
+canvas.figure.add_subplot().plot(range(50_000))
+
+def draw(values):
+    begun.set()
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        canvas.draw()
+    return b""
+
+slider = w.IntSlider(value=4, max=9)
+ahead = Ahead(w.Image(format="url"), [slider], lambda sharp: b"", draw, threading.RLock())
+ahead._store._handle_custom_msg({"ready": True}, [])
+begun.wait()
+time.sleep(0.5)
+"""
+
+
+def test_python_may_end_while_a_frame_is_drawn():
+    done = subprocess.run([sys.executable, "-c", LEAVES], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
